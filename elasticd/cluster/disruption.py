@@ -383,10 +383,11 @@ class DisruptionGuard(ClusterWrapper):
         back without its data, and come back one by one. Empty: none."""
         if self._journal is None:
             return ""
-        series = self._journal.known_series.counts(now)
+        snapshot = self._snapshot
+        series = self._journal.known_series.counts(now, lambda ref: not snapshot or snapshot.workload(ref) is not None)
         trusted_before = series.known + series.lost
         if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
-            if now >= self._lost_written + EVERY:
+            if self._inner.leading and now >= self._lost_written + EVERY:
                 self._lost_written = now
                 self._journal.append(SeriesLost(now))
             self._journal.known_series.lost_together(now)

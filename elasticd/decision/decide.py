@@ -66,7 +66,7 @@ def evaluate(case: Case) -> Evaluated:
             return hold_failed(case, message, answers.failures)
         changes += [time for _, time in answers.values]
     decision = decide(case)
-    if decision.wish is not None and (falls := wait(case, decision.wish)):
+    if decision.asked is not None and (falls := wait(case, decision.asked)):
         changes.append(falls.until)
     return Evaluated(decision, min((time for time in changes if time > at), default=inf))
 
@@ -339,7 +339,10 @@ def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommenda
     limits = answers.given
     if answers.failures:
         return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=wish)
-    if (falls := fall_limit(case, wish)) is not None:
+    asked = wish
+    for limit in limits:
+        asked = limit.clamp(asked) if limit.of_wish else asked
+    if (falls := fall_limit(case, asked)) is not None:
         limits = (*limits, falls)
     combined = restrained(wish, limits, case.policy.replicas, current)
     if isinstance(combined, str):

@@ -38,53 +38,57 @@ def observe(
 ) -> Observation:
     """Build the observation of a workload. `names`: the series that are read, None for all there are. Each series comes
     from the first reading whose samples can be trusted; its message says which sources were passed over for that, and
-    why. While the controller counts pods that the snapshot lacks, as where the watch of pods has fallen silent, the
-    samples of the others stand for too few."""
+    why."""
     pods = snapshot.pods(workload)
-    series = series_of(policy, workload.ref, pods, readings, names, at)
-    if why := _why_unseen(workload, pods):
-        series = {name: doubted(each, why) if _of_pods(each) else each for name, each in series.items()}
     fault = snapshot.selector_fault(workload)
     return Observation(
         at=at,
         workload=workload,
         pods=pods,
-        series=series,
+        series=series_of(policy, workload, pods, readings, names, at),
         confirmed=snapshot.confirmed_for(workload.ref),
         fault=("InvalidSelector", fault) if fault else ("", ""),
         autoscaler=snapshot.autoscaler(workload.ref),
     )
 
 
-def _why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
-    """Which pods that its controller counts are unknown; empty: too few to matter. Of kinds of others, whose counts may
-    be of something else than pods, nothing is known."""
-    kind, counted = (workload.ref.api_version, workload.ref.kind), workload.status_replicas
-    _, _, shown = sample_keys(workload.ref, pods)
-    if kind not in OWNERS or shown >= counted or not lacks_more_than_may(counted, shown):
-        return ""
-    return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
-
-
-def _of_pods(series: Series) -> bool:
-    return bool(series.samples) and bool(series.samples[0].pod)
-
-
 def series_of(
     policy: Policy,
-    ref: Ref,
+    workload: Workload,
     pods: tuple[Pod, ...],
     readings: Sequence[Readings],
     names: frozenset[str] | None,
     at: float,
 ) -> dict[str, Series]:
-    """The series of a workload with these pods, by name; `names` None: all there are."""
+    """The series of a workload with these pods, by name; `names` None: all there are. While its controller counts pods
+    that are not among these, as where the watch of pods has fallen silent, the samples of the others stand for too
+    few."""
     if names is None:
         names = frozenset(
             name for reading in readings for name in (*reading.pods, *reading.workloads, *reading.forecasts)
         )
-    cut = _Cut(policy, ref, pods, at)
-    return {name: cut.series(name, readings) for name in _in_order(names)}
+    cut = _Cut(policy, workload.ref, pods, at)
+    found = {name: cut.series(name, readings) for name in _in_order(names)}
+    if why := _why_unseen(workload, pods):
+        return {name: doubted(series, why) if _is_of_pods(series) else series for name, series in found.items()}
+    return found
+
+
+def _why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
+    """Which pods that its controller counts are unknown; empty: too few to matter. Of kinds of others, whose counts may
+    be of something else than pods, nothing is known."""
+    kind, counted = (workload.ref.api_version, workload.ref.kind), workload.status_replicas
+    if kind not in OWNERS:
+        return ""
+    # A StatefulSet counts pods that have ended, too, which a Deployment replaces.
+    shown = len(pods) if workload.ref.kind == "StatefulSet" else sample_keys(workload.ref, pods)[2]
+    if shown >= counted or not lacks_more_than_may(counted, shown):
+        return ""
+    return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
+
+
+def _is_of_pods(series: Series) -> bool:
+    return bool(series.samples) and bool(series.samples[0].pod)
 
 
 @lru_cache(maxsize=1024)

@@ -1,16 +1,19 @@
 """Which series can be trusted, and which were lost of late: what the breaker of `[disruption]` asks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf
 
 from msgspec import Struct
 
-from elasticd.model.records import Decision
+from elasticd.model.records import BY_HAND, DISABLED, Decision
 from elasticd.model.workload import Ref, Series
 
 LOST_WITHIN = 600.0
 """Seconds for which a lost series counts: after that it is one that is not there."""
+
+RECOUNTED = 0.05
+"""Seconds after which series are counted again, if nothing was decided meanwhile."""
 
 
 class SeriesCounts(Struct, frozen=True):
@@ -50,7 +53,8 @@ class KnownSeries:
     """The series of the last decisions about workloads.
 
     Those of a workload at zero may end with its pods, as where somebody scales many to zero for a night, so they are
-    not lost then. One that was lost before is, also where the loss counted as zero and brought the workload there.
+    not lost then. One that was lost before is, also where the loss counted as zero and brought the workload there, but
+    not where a person did.
     """
 
     def __init__(self) -> None:
@@ -65,12 +69,14 @@ class KnownSeries:
         what is governed, the last by workload."""
         self._together = -inf
         """Until when so many were lost together that the breaker held."""
+        self._counted_at, self._last_counts = -inf, SeriesCounts(0, 0, 0)
 
     def take(self, record: Decision) -> None:
         """Take in a decision."""
         if not record.series and not record.interval_by:
             return  # no strategy was asked, and nothing was read
         key = (record.policy, record.workload)
+        self._counted_at = -inf
         before = self._decisions.get(key) or self._decisions.get(self._former.get(record.workload, key), _NONE)
         self._decisions[key] = _of(record, before)
         if self._governed is None:  # the policy may be renamed between records of the journal
@@ -79,6 +85,7 @@ class KnownSeries:
     def keep(self, governed: AbstractSet[tuple[str, Ref]], now: float) -> None:
         """From now on only these policies and workloads count. What was known of others is kept for as long as it may
         matter: the cluster may show a workload later, as to a daemon that has just been started."""
+        self._counted_at = -inf
         others = {key: self._others_since.get(key, now) for key in self._decisions if key not in governed}
         self._governed = governed
         self._others_since = {key: since for key, since in others.items() if since >= now - LOST_WITHIN}
@@ -92,20 +99,24 @@ class KnownSeries:
     def clear(self) -> None:
         """Forget all, as another daemon has led for long, or none."""
         self._decisions, self._governed, self._others_since, self._former = {}, None, {}, {}
-        self._together = -inf
+        self._together = self._counted_at = -inf
 
     def lost_together(self, at: float) -> None:
         """What is lost by now was lost together, and counts until it is there again, or for LOST_WITHIN seconds."""
         self._together = at
 
-    def counts(self, now: float) -> SeriesCounts:
-        """Count them."""
-        decisions = [self._decisions[key] for key in self._counted(now)]
-        lacking = [series for of in decisions for series in of.lacking.values()]
-        known = sum(len(of.known) for of in decisions)
-        lost = [series.since for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
-        together = sum(since <= self._together for since in lost)
-        return SeriesCounts(known, len(lost), known + len(lacking), together)
+    def counts(self, now: float, is_there: Callable[[Ref], bool] = lambda _: True) -> SeriesCounts:
+        """Count those of workloads that are there: the others, as of one that was deleted, never come back. Where many
+        falls ask at once, they are counted once."""
+        if not self._counted_at <= now < self._counted_at + RECOUNTED:
+            decisions = [self._decisions[key] for key in self._counted(now) if is_there(key[1])]
+            lacking = [series for of in decisions for series in of.lacking.values()]
+            known = sum(len(of.known) for of in decisions)
+            lost = [series.since for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
+            together = sum(since <= self._together for since in lost)
+            self._last_counts = SeriesCounts(known, len(lost), known + len(lacking), together)
+            self._counted_at = now
+        return self._last_counts
 
     def _counted(self, now: float) -> Iterable[tuple[str, Ref]]:
         """Those that count: also those of former policies until the present one has decided about a workload, for as
@@ -126,5 +137,6 @@ def _of(record: Decision, before: _OfDecision) -> _OfDecision:
         if series.name not in known
     }
     if not record.current:
-        known, lacking = frozenset(), {name: lacking[name] for name in before.lacking.keys() & lacking.keys()}
+        lost = () if record.reason in (DISABLED, BY_HAND) else before.lacking.keys() & lacking.keys()
+        known, lacking = frozenset(), {name: lacking[name] for name in lost}
     return _OfDecision(known, lacking)

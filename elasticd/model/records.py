@@ -12,6 +12,9 @@ from elasticd.model.workload import Condition, Failure, Limit, Recommendation, R
 
 Verdict = Literal["scale", "keep", "hold"]
 
+DISABLED, BY_HAND = "ScalingDisabled", "ScaledToZeroByHand"
+"""The reasons of decisions about workloads that a person has scaled to zero."""
+
 FOREIGN_OWNER = "ForeignOwner"
 """The reason why a count, or what pods request, is left as it is: somebody else sets it."""
 

@@ -134,7 +134,7 @@ class Repeats:
 
 def _with_series(standing: _Standing, readings: Sequence[Readings], now: float) -> Repeat:
     last = standing.last
-    series = series_of(standing.policy, last.workload.ref, last.pods, readings, frozenset(last.series), now)
+    series = series_of(standing.policy, last.workload, last.pods, readings, frozenset(last.series), now)
     return standing.repeat._replace(series=tuple(series.values()))
 
 

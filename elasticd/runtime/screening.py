@@ -213,7 +213,7 @@ class Screening:
             sums = self.sums(key, policy, last, readings, scene.at)
             if sums is not None:
                 return not sums.steady
-        series = series_of(policy, key[1], pods, readings, reads, scene.at)
+        series = series_of(policy, workload, pods, readings, reads, scene.at)
         return not steady(self._bands[key].bands, last.series, series)
 
     async def _refresh_bands(self, keys: Iterable[Key], scene: Scene) -> None:

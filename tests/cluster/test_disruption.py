@@ -40,6 +40,15 @@ class Beside(Shown):
     passes = 0
     """How often all were asked for."""
 
+    gone: frozenset[Ref] = frozenset()
+
+    def workload(self, ref: Ref) -> Workload | None:
+        """Those whose series were decided about are there, unless they are gone."""
+        return super().workload(ref) or (None if ref in self.gone else Workload(ref, ref.name, "1", 4))
+
+    def pods(self, workload: Workload) -> tuple[Pod, ...]:
+        return self._pods.get(workload.ref, ())
+
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
         Beside.passes += 1
         return {"a": self.loose}
@@ -53,6 +62,7 @@ class Behind(Scripted):
         self.nodes, self.workload = tuple(nodes), workload
         self.pods: tuple[Pod, ...] = PODS
         self.loose: tuple[Pod, ...] = ()
+        self.gone: frozenset[Ref] = frozenset()
         self.done: list[Action] = []
         self.answer = Answer("done")
         self.lasts: Callable[[], Awaitable[object]] | None = None
@@ -68,7 +78,7 @@ class Behind(Scripted):
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
         seen = Beside((self.workload, self.pods), nodes=self.nodes)
-        seen.loose = self.loose
+        seen.loose, seen.gone = self.loose, self.gone
         return seen
 
     async def act(self, action: Action) -> Answer:
@@ -1075,6 +1085,37 @@ async def test_what_was_lost_together_counts_until_it_is_back(
     journal.close()
     said = f"not back yet of the series that were lost together within 10 minutes: {then}"
     assert (refused.reason, refused.message) == (reason, said if reason else "")
+
+
+async def test_series_of_a_deleted_workload_are_not_waited_for() -> None:
+    """A person deletes the one that did not come back."""
+    journal = Journal()
+    door = Door(journal=journal)
+    await door.look()
+    decide(journal, NOW, lost=0)
+    decide(journal, NOW + 1, lost=12)
+    await door.wait(6)
+    decide(journal, door.clock.now(), lost=1)
+    assert (await door.disruption.act(FALL)).reason == "Breaker"
+    door.behind.gone = frozenset({Ref("shop", "Deployment", "w19")})
+    await door.wait(1)
+    assert (await door.disruption.act(FALL)).result == "done"
+
+
+@pytest.mark.parametrize("leading", [True, False])
+async def test_only_who_leads_notes_that_series_were_lost_together(tmp_path: Path, *, leading: bool) -> None:
+    """Who leads again after long is to forget what was lost: notes of its own would make it seem a moment."""
+    journal = Journal(tmp_path)
+    door = Door(journal=journal)
+    door.behind.leading = leading
+    await door.look()
+    for at, lost in ((NOW, 0), (NOW + 1, 12)):
+        decide(journal, at, lost)
+    await door.wait(6)
+    journal.close()
+    again = Journal(tmp_path)
+    assert (again.known_series.counts(door.clock.now()).together > 0) is leading
+    again.close()
 
 
 async def test_a_series_lost_later_is_not_one_of_them() -> None:

@@ -212,6 +212,7 @@ def test_a_doubted_series_lowers_no_count(
         pytest.param("Deployment", 1, PODS, False, id="it has yet to count one"),
         pytest.param("Deployment", 3, (*PODS, pod("c", deleted=True)), False, id="one terminates"),
         pytest.param("Deployment", 3, (*PODS, pod("c", phase="Failed")), True, id="it counts none that has failed"),
+        pytest.param("StatefulSet", 3, (*PODS, pod("c", phase="Failed")), False, id="a StatefulSet counts it"),
         pytest.param("Deployment", 20, (*PODS, *map(pod, "cdefghijklmnopqrs")), False, id="one of twenty is not"),
         pytest.param("Deployment", 20, (*PODS, *map(pod, "cdefghijklmnopqr")), True, id="two of twenty are not"),
         pytest.param("Rollout", 3, PODS, False, id="a kind of others, which may count something else"),
@@ -426,7 +427,7 @@ def _table(value: float = 0.5, pods: Sequence[str] = ("a", "b"), measured: float
 
 def _cpu(table: Table, pods: tuple[Pod, ...] = PODS, at: float = NOW, policy: Policy = POLICY) -> Series:
     reading = Readings("metrics", NOW, pods={"cpu": table})
-    return series_of(policy, REF, pods, [reading], frozenset({"cpu"}), at)["cpu"]
+    return series_of(policy, WORKLOAD, pods, [reading], frozenset({"cpu"}), at)["cpu"]
 
 
 def test_samples_of_one_table_are_graded_once() -> None:

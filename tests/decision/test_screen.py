@@ -51,7 +51,7 @@ def readings(seen: Observation, pods: Sequence[float | None], workload: Mapping[
 def is_stirred(asked: Case, said: Readings, at: float) -> bool:
     seen = asked.observation
     reads = cast(Hooks, asked.hooks).reads
-    series = series_of(asked.policy, seen.workload.ref, seen.pods, [said], reads, at)
+    series = series_of(asked.policy, seen.workload, seen.pods, [said], reads, at)
     return not steady(bands_of(asked), seen.series, series)
 
 
@@ -86,6 +86,22 @@ def test_a_lost_series_that_counts_as_zero_is_no_load(before: Any, now: Any, sta
     assert (
         steady({"queue": Band(0.0, 0.0)}, {"queue": replace(last, **before)}, {"queue": replace(new, **now)}) is stays
     )
+
+
+@pytest.mark.parametrize("counted", [2, 3], ids=["all are shown", "one is not"])
+def test_equal_samples_of_too_few_pods_stir_nobody(counted: int) -> None:
+    """The watch of pods may be silent for a minute, in which a source is read sixty times."""
+    seen = observation([0.5, 0.5], request=1.0)
+    workload = replace(seen.workload, status_replicas=counted)
+    rule = strategy("step-tolerance", series="cpu", target=0.8)
+    policy = case(rule, seen=seen).policy
+
+    def series_at(at: float) -> dict[str, Series]:
+        return series_of(policy, workload, seen.pods, [readings(seen, [0.5, 0.5], {}, at)], frozenset({"cpu"}), at)
+
+    asked = case(rule, seen=replace(seen, workload=workload, series=series_at(NOW)))
+    assert asked.observation.series["cpu"].trusted is (counted == 2)
+    assert not is_stirred(asked, readings(seen, [0.5, 0.5], {}, NOW + 15), NOW + 15)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +358,7 @@ def test_who_is_screened_out_would_have_got_the_same_answer(
     at = NOW + 15
     said = readings(seen, pods, {"queue": queue * data.draw(CHANGE)}, at)
     if not is_stirred(asked, said, at):
-        series = series_of(asked.policy, seen.workload.ref, seen.pods, [said], cast(Hooks, asked.hooks).reads, at)
+        series = series_of(asked.policy, seen.workload, seen.pods, [said], cast(Hooks, asked.hooks).reads, at)
         assert said_of(case(rule, seen=replace(seen, at=at, series=series))) == said_of(asked)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal.known_series import SeriesCounts
-from elasticd.model.records import Decision
+from elasticd.model.records import BY_HAND, DISABLED, Decision
 from elasticd.model.workload import Limit, Quality, Recommendation, Ref, Series
 from tests.kit.daemons import until
 from tests.kit.records import KEY, WEB, decision, encode, fill, outcome, pasts, segments, size
@@ -130,6 +130,16 @@ def test_series_that_end_with_their_pods_are_not_lost(tmp_path: Path) -> None:
     journal.append(decision(3.0, workload=Ref("shop", "Deployment", "2"), series=(STALE,)))
     assert journal.known_series.counts(4.0) == SeriesCounts(1, 1, 2)
     journal.close()
+
+
+@pytest.mark.parametrize("reason", [BY_HAND, DISABLED])
+def test_what_a_person_scales_to_zero_lost_no_series(reason: str) -> None:
+    """Although they were away before."""
+    journal = Journal()
+    for at, current, series in ((1.0, 4, KNOWN), (2.0, 4, LOST)):
+        journal.append(decision(at, current=current, series=(series,)))
+    journal.append(decision(3.0, current=0, reason=reason, series=(LOST,)))
+    assert journal.known_series.counts(4.0) == SeriesCounts(0, 0, 0)
 
 
 def test_a_loss_that_brings_a_workload_to_zero_still_counts(tmp_path: Path) -> None:

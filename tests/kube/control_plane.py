@@ -308,9 +308,10 @@ class ControlPlane:
         ]  # fmt: skip
 
     async def wait_for_apiserver(self, port: int) -> None:
-        """Wait until the API server on a port is ready."""
+        """Wait until the API server on a port is ready, and has made its namespaces, which it does a moment later."""
         async with Client(f"https://127.0.0.1:{port}", self.token("admin"), self.authority.certificate) as client:
-            await self._wait_for(client, "/readyz")
+            for path in ("/readyz", "/api/v1/namespaces/default"):
+                await self._wait_for(client, path)
 
     async def _wait_for(self, client: Client, path: str) -> None:
         async def ready() -> bool:

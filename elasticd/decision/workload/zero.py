@@ -7,6 +7,7 @@ The cluster remembers it, so that a restart or another leader knows it too. HPA:
 from elasticd.model.actions import Mark
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds
+from elasticd.model.records import BY_HAND, DISABLED
 from elasticd.model.workload import Workload
 
 ZERO = "elasticd.io/scaled-to-zero"
@@ -39,8 +40,8 @@ def paused(workload: Workload, bounds: Bounds, past: Past) -> tuple[str, str] | 
     if workload.replicas > 0 or own_zero(workload, past) is not None:
         return None
     if bounds.min > 0:
-        return "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it"
-    return "ScaledToZeroByHand", "it was scaled to 0 by someone else, and stays there until they scale it up"
+        return DISABLED, "it was scaled to 0 by someone else, which pauses it"
+    return BY_HAND, "it was scaled to 0 by someone else, and stays there until they scale it up"
 
 
 def markings(policy: str, workload: Workload, after: int, past: Past) -> tuple[Mark, ...]:

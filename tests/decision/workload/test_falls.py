@@ -1,13 +1,14 @@
 """A count falls once fewer replicas have been wanted for a while."""
 
 from itertools import pairwise
+from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.api import Recommendation
+from elasticd.api import Limit, Recommendation
 from elasticd.decision.decide import Case, evaluate
 from elasticd.decision.workload.falls import Wait, wait
 from elasticd.kit.history import begin, remember
@@ -15,7 +16,8 @@ from elasticd.model.disruption import PolicyCaps
 from elasticd.model.history import Past, Run
 from elasticd.model.policy import Bounds, Trust
 from elasticd.model.records import Decision
-from tests.kit.deciding import Wants, case, verdict
+from elasticd.registry import Hooks
+from tests.kit.deciding import Forbids, Wants, case, verdict
 
 NOW = 1000.0
 CAPS = PolicyCaps(falls_after=3.0)
@@ -88,6 +90,19 @@ def test_bounds_and_a_fallback_lower_a_count_too() -> None:
         made.append(evaluate(replace(blind, policy=policy)).decision)
         past = remember(past, made[-1])
     assert [one.replicas for one in made] == [10, 10, 10, 3, 3]
+
+
+def test_a_floor_of_the_wish_is_all_that_was_wanted() -> None:
+    """Of a calendar whose minimum is more than the load needs, for as long as it is in force."""
+    floor = Forbids(answer=Limit("ScheduledBounds", "at least 8 now", 8, None, of_wish=True))
+    held = evaluate(replace(judged(2, 10, begin(NOW, 10)), hooks=Hooks((Wants(answer=2), floor))))
+    assert (verdict(held.decision)[:2], held.until) == (("hold", 10), NOW + 3.0)
+    past = remember(begin(NOW, 10), held.decision)
+    for at, current, verdicts in ((NOW + 3, 10, ("scale", 8)), (NOW + 33, 8, ("hold", 8))):
+        made = evaluate(replace(judged(2, current, past, at), hooks=Hooks((Wants(answer=2), floor))))
+        assert (verdict(made.decision)[:2], made.until) == (verdicts, inf)
+        assert [limit.name for limit in made.decision.limits if limit.name == "breaker"] == []
+        past = remember(past, made.decision)
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 10)), min_size=1, max_size=40))

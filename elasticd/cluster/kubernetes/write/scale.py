@@ -77,7 +77,8 @@ class Scaler:
                 return verdict
             # One that would be too old by then takes no turn from others.
             too_old = _too_old_at(action, judged, quiet)
-            if stop := await self._budget.turn(patience=min(too_old - self._clock.now(), self._budget.patience)):
+            left = too_old - self._clock.now()
+            if stop := _OUTDATED if left <= 0 else await self._budget.turn(patience=min(left, self._budget.patience)):
                 return stop
             try:
                 with self._budget.urgent():
