@@ -161,13 +161,13 @@ class DisruptionGuard(ClusterWrapper):
             busy=dict(replacements.busy(now)),
             rolling=dict(self._rollouts.awaited(snapshot, now)) if snapshot is not None else {},
             needed=dict(chain(replacements.needed(now, self._leaving(now)), replacements.unread(self.problems()))),
-            away=self._away(),
+            away=self._away(now),
         )
 
-    def _away(self) -> dict[str, dict[str, str]]:
+    def _away(self, now: float) -> dict[str, dict[str, str]]:
         """By namespace, the pods without a controller that were moved, or are being moved, and do not run again yet, a
-        name by UID. Preempted ones do not count: they wait for room, however long; nor do those that do not end, as
-        their node is lost: they wait for a person, and did not serve before."""
+        name by UID. Preempted ones do not count: they wait for room, however long; nor do those that have not ended
+        for REPLACING seconds, as their node is lost: they wait for a person. Sooner it may come back."""
         away = defaultdict[str, dict[str, str]](dict)
         for disruption in self._under_way:
             if not disruption.controller:
@@ -176,7 +176,7 @@ class DisruptionGuard(ClusterWrapper):
         lost = self._on_lost_nodes() if moves else set()
         for move in moves:
             counts = not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY))
-            if counts and move.uid not in lost:
+            if counts and not (move.uid in lost and now - move.since >= REPLACING):
                 away[move.pod.namespace][move.uid] = move.pod.name
         return away
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
 from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, doubted, expected, failed, grade
-from elasticd.model.controllers import OWNERS, lacks_more_than_may
+from elasticd.kit.unseen import why_unseen
 from elasticd.model.policy import Policy
 from elasticd.model.workload import (
     BulkLookup,
@@ -69,22 +69,10 @@ def series_of(
         )
     cut = _Cut(policy, workload.ref, pods, at)
     found = {name: cut.series(name, readings) for name in _in_order(names)}
-    if why := _why_unseen(workload, pods):
+    present = sample_keys(workload.ref, pods)[2]
+    if why := why_unseen(workload, present, len(pods) - present):
         return {name: doubted(series, why) if _is_of_pods(series) else series for name, series in found.items()}
     return found
-
-
-def _why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
-    """Which pods that its controller counts are unknown; empty: too few to matter. Of kinds of others, whose counts may
-    be of something else than pods, nothing is known."""
-    kind, counted = (workload.ref.api_version, workload.ref.kind), workload.status_replicas
-    if kind not in OWNERS:
-        return ""
-    # A StatefulSet counts pods that have ended, too, which a Deployment replaces.
-    shown = len(pods) if workload.ref.kind == "StatefulSet" else sample_keys(workload.ref, pods)[2]
-    if shown >= counted or not lacks_more_than_may(counted, shown):
-        return ""
-    return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
 
 
 def _is_of_pods(series: Series) -> bool:
@@ -171,7 +159,8 @@ class _Cut:
             series = self._grade_reading(name, reading)
             if series is None:
                 continue
-            if series.quality is not Quality.ERROR and (why := reading.doubts.get(name)):
+            why = reading.doubts.get(name) or reading.doubted_workloads.get(str(self._ref))
+            if series.quality is not Quality.ERROR and why:
                 series = doubted(series, why)
             if series.trusted:
                 return _explain_choice(series, passed) if passed else series
@@ -194,7 +183,7 @@ class _Cut:
         first = readings[0] if readings else None
         if first is None or first.pods.get(name) is not before.table or first.source != before.source:
             return None
-        if first.forecasts or first.parts or first.doubts:
+        if first.forecasts or first.parts or first.doubts or first.doubted_workloads:
             return None
         in_time = self._at - self._policy.max_age <= before.first and before.last <= self._at + FUTURE
         return before.series if in_time else None

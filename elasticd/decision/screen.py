@@ -63,7 +63,8 @@ class Sums:
 
     def __init__(self, reading: Readings, table: "BandTable[Any] | None" = None) -> None:
         self.reading = reading
-        flawed = reading.error or reading.faults or reading.forecasts or reading.parts or reading.doubts
+        flawed = reading.error or reading.faults or reading.forecasts or reading.parts
+        flawed = flawed or reading.doubts or reading.doubted_workloads
         tables = {} if flawed else reading.pods
         self._tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
         self._known: dict[str, tuple[BulkLookup, SumBounds] | None] = {}

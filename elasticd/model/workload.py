@@ -514,7 +514,7 @@ class Readings(Struct, frozen=True, gc=False):
     `learning`: all that `faults` say is that too few samples have been seen so far, which is no failure.
     `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
     `pods` then. `doubts` says of a series, by name, why its samples may be too low: they may raise a count, not lower
-    it.
+    it; `doubted_workloads` of all series of a workload, "NAMESPACE/KIND/NAME".
     """
 
     source: str
@@ -531,6 +531,7 @@ class Readings(Struct, frozen=True, gc=False):
     parts: Mapping[str, Mapping[str, tuple[Sample, ...]]] = {}
     doubts: Mapping[str, str] = {}
     learning: bool = False
+    doubted_workloads: Mapping[str, str] = {}
 
 
 Samples = tuple[Sample, ...]

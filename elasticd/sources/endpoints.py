@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.text import one_line, raised
+from elasticd.kit.unseen import why_unseen
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
@@ -123,10 +124,12 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
 
 
 class _Plan(Struct, frozen=True):
-    """The pods that are asked for a workload, by key, out of `population` that are ready."""
+    """The pods that are asked for a workload, by key, out of `population` that are ready; and why these may be too few
+    (empty: they are not)."""
 
     keys: tuple[str, ...]
     population: int
+    doubt: str = ""
 
 
 class _Endpoints:
@@ -165,7 +168,8 @@ class _Endpoints:
                     workloads[name][workload] = (whole(samples, plan.population, now),)
                 elif plan.keys:
                     faults[name] = self._missing_metric(name, workload, plan, answers) or faults.get(name, _NOT_YET)
-        return Readings(label, now, workloads=workloads, faults=faults)
+        doubted = {workload: plan.doubt for workload, plan in plans.items() if plan.doubt}
+        return Readings(label, now, workloads=workloads, faults=faults, doubted_workloads=doubted)
 
     def _plan_workloads(self, now: float) -> dict[str, _Plan]:
         snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
@@ -174,11 +178,13 @@ class _Endpoints:
         for ref in sorted(self._site.governed()):
             workload = snapshot.workload(ref)
             if workload is not None and self._options.select.matches(ref, workload.labels):
-                ready = {_key(pod): pod for pod in snapshot.pods(workload) if _serves(pod)}
+                pods = snapshot.pods(workload)
+                ready = {_key(pod): pod for pod in pods if _serves(pod)}
                 order = {key: self._order(key, pod, now) for key, pod in ready.items()}
                 keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)
                 addresses.update((key, ready[key].address) for key in keys)
-                plans[str(ref)] = _Plan(tuple(keys), len(ready))
+                ended = sum(pod.has_ended for pod in pods)
+                plans[str(ref)] = _Plan(tuple(keys), len(ready), why_unseen(workload, len(pods) - ended, ended))
         self._addresses = addresses
         return plans
 

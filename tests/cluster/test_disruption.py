@@ -278,17 +278,21 @@ async def test_moved_pods_without_a_controller_are_waited_for(others: Sequence[U
 
 
 @pytest.mark.parametrize(
-    ("ready", "there", "reason"),
+    ("ready", "there", "after", "reason"),
     [
-        pytest.param(False, ("x", "y"), "", id="they are on a lost node"),
-        pytest.param(False, ("x",), "", id="one is, and the other is away"),
-        pytest.param(False, (), "NotReplaced", id="they have ended"),
-        pytest.param(True, ("x", "y"), "NotReplaced", id="their node is ready"),
+        pytest.param(False, ("x", "y"), 600, "", id="they are on a lost node"),
+        pytest.param(False, ("x", "y"), 599, "NotReplaced", id="it may come back"),
+        pytest.param(False, ("x",), 600, "", id="one is, and the other is away"),
+        pytest.param(False, (), 600, "NotReplaced", id="they have ended"),
+        pytest.param(True, ("x", "y"), 600, "NotReplaced", id="their node is ready"),
     ],
 )
-async def test_bare_pods_that_a_lost_node_keeps_hold_no_other(ready: bool, there: Sequence[str], reason: str) -> None:
+async def test_bare_pods_that_a_lost_node_keeps_hold_no_other(
+    ready: bool, there: Sequence[str], after: float, reason: str
+) -> None:
     """They end when a person removes the node: other nodes can be drained before."""
     door = Door(per_controller=2)
+    await door.wait(after)
     door.behind.nodes = (replace(door.behind.nodes[0], ready=ready), *door.behind.nodes[1:])
     door.behind.loose = tuple(replace(pod(name, on="a"), deleted=True) for name in there)
     door.behind.away = [away("x"), away("y")]

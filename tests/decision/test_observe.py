@@ -188,6 +188,22 @@ DOUBTFUL = Readings(
         pytest.param([DOUBTFUL], "cpu", "doubtful", Quality.INVALID, True, id="it may raise a count"),
         pytest.param([replace(BY_POD, doubts={"cpu": "x"})], "cpu", "first", Quality.INVALID, True, id="one of pods"),
         pytest.param([replace(BY_POD, doubts={"queue": "x"})], "cpu", "first", Quality.FRESH, True, id="another is"),
+        pytest.param(
+            [replace(BY_WORKLOAD, doubted_workloads={str(REF): "low"})],
+            "cpu",
+            "second",
+            Quality.INVALID,
+            True,
+            id="all of the workload",
+        ),
+        pytest.param(
+            [replace(BY_POD, doubted_workloads={"shop/Deployment/other": "x"})],
+            "cpu",
+            "first",
+            Quality.FRESH,
+            True,
+            id="all of another workload",
+        ),
         pytest.param([DOUBTFUL, BY_POD], "cpu", "first", Quality.FRESH, True, id="another source is not"),
         pytest.param([DOUBTFUL], "queue", "doubtful", Quality.INVALID, False, id="none is not zero"),
         pytest.param([replace(DOWN, doubts={"cpu": "x"})], "cpu", "down", Quality.ERROR, False, id="it is down"),
@@ -200,7 +216,8 @@ def test_a_doubted_series_lowers_no_count(
     series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({name}), NOW).series[name]
     assert (series.source, series.quality, series.usable) == (source, quality, usable)
     assert series.trusted is (quality is Quality.FRESH)
-    assert quality is not Quality.INVALID or readings[0].doubts[name] in series.message
+    why = readings[0].doubts.get(name) or readings[0].doubted_workloads.get(str(REF), "")
+    assert quality is not Quality.INVALID or (why and why in series.message)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,9 @@ def pod(number: int = 1, **changes: Any) -> Pod:
 
 
 @asynccontextmanager
-async def over(pods: Pods, *placed: Pod, **options: Any) -> AsyncIterator[tuple[Reader, VirtualClock, list[Pod]]]:
+async def over(
+    pods: Pods, *placed: Pod, workload: Workload = WEB, **options: Any
+) -> AsyncIterator[tuple[Reader, VirtualClock, list[Pod]]]:
     """A reader over these pods of the workload; the list may be changed."""
     source = msgspec.convert(pods.table(**{"timeout": 30, **options}), Endpoints)
     clock, present = VirtualClock(NOW), list(placed)
@@ -102,7 +104,7 @@ async def over(pods: Pods, *placed: Pod, **options: Any) -> AsyncIterator[tuple[
         def pods(self, workload: Workload) -> tuple[Pod, ...]:
             return tuple(present) if workload.ref == REF else (pod(9),)
 
-    snapshot = Live((WEB, ()), (Workload(OTHER, "v", "1", 1), ()))
+    snapshot = Live((workload, ()), (Workload(OTHER, "v", "1", 1), ()))
     async with source.open(site(Scripted(), clock, governed=[REF, OTHER], snapshot=snapshot)) as reader:
         yield reader, clock, present
 
@@ -162,6 +164,25 @@ async def test_pod_that_serves_nobody_neither_counts_nor_is_asked(pods: Pods, ab
     async with over(pods, pod(1), pod(2, **absent), msgspec.structs.replace(pod(3), address="")) as (reader, _, __):
         assert values(await reader.read(NOW)) == [1.0]
     assert pods.asked == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("counted", "doubted"),
+    [
+        pytest.param(2, {}, id="all are shown"),
+        pytest.param(
+            4, {str(REF): "of 4 pods that its controller counts, the watch of pods shows 2"}, id="two are not"
+        ),
+    ],
+)
+async def test_pods_that_the_watch_lacks_make_a_value_doubtful(
+    pods: Pods, counted: int, doubted: dict[str, str]
+) -> None:
+    """It may be silent: the value is what the pods that it shows serve."""
+    workload = msgspec.structs.replace(WEB, status_replicas=counted)
+    async with over(pods, pod(1), pod(2), workload=workload) as (reader, _, __):
+        found = await reader.read(NOW)
+    assert (values(found), found.doubted_workloads) == ([2.0], doubted)
 
 
 async def test_no_ready_pod_is_no_sample_and_never_zero(pods: Pods) -> None:

@@ -1,0 +1,18 @@
+"""Pods that a workload's controller counts and the watch of pods does not show, as it has fallen silent.
+
+Knows what the controllers of Kubernetes count; knows nothing of series or watches.
+"""
+
+from elasticd.model.controllers import OWNERS, lacks_more_than_may
+from elasticd.model.workload import Workload
+
+
+def why_unseen(workload: Workload, present: int, ended: int) -> str:
+    """Which pods are unknown where the watch shows so many that have not ended, and so many that have; empty: too few
+    to matter. Of kinds of others, whose counts may be of something else than pods, nothing is known."""
+    ref, counted = workload.ref, workload.status_replicas
+    # A StatefulSet counts pods that have ended, too, which a Deployment replaces.
+    shown = present + ended if ref.kind == "StatefulSet" else present
+    if (ref.api_version, ref.kind) not in OWNERS or shown >= counted or not lacks_more_than_may(counted, shown):
+        return ""
+    return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
