@@ -166,8 +166,9 @@ class DisruptionGuard(ClusterWrapper):
 
     def _away(self, now: float) -> dict[str, dict[str, str]]:
         """By namespace, the pods without a controller that were moved, or are being moved, and do not run again yet, a
-        name by UID. Preempted ones do not count: they wait for room, however long; nor do those that have not ended
-        for REPLACING seconds, as their node is lost: they wait for a person. Sooner it may come back."""
+        name by UID. Preempted ones do not count: they wait for room, however long; nor do those that have not ended,
+        or not started elsewhere, for REPLACING seconds, as that node is lost: they wait for a person. Sooner it may
+        come back."""
         away = defaultdict[str, dict[str, str]](dict)
         for disruption in self._under_way:
             if not disruption.controller:
@@ -176,17 +177,17 @@ class DisruptionGuard(ClusterWrapper):
         lost = self._on_lost_nodes() if moves else set()
         for move in moves:
             counts = not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY))
-            if counts and not (move.uid in lost and now - move.since >= REPLACING):
+            if counts and not (move.pod.full_name in lost and now - move.since >= REPLACING):
                 away[move.pod.namespace][move.uid] = move.pod.name
         return away
 
     def _on_lost_nodes(self) -> set[str]:
-        """The pods, by UID, on nodes that are not ready."""
+        """The pods, NAMESPACE/NAME, on nodes that are not ready."""
         if self._snapshot is None:
             return set()
         lost = [node.name for node in self._snapshot.nodes() if not node.ready]
         by_node = self._snapshot.on_nodes() if lost else {}
-        return {pod.uid for name in lost for pod in by_node.get(name, ())}
+        return {pod.ref.full_name for name in lost for pod in by_node.get(name, ())}
 
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()

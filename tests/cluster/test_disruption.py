@@ -287,14 +287,15 @@ async def test_moved_pods_without_a_controller_are_waited_for(others: Sequence[U
         pytest.param(True, ("x", "y"), 600, "NotReplaced", id="their node is ready"),
     ],
 )
+@pytest.mark.parametrize("old", [True, False], ids=["the old pods do not end", "their copies do not start"])
 async def test_bare_pods_that_a_lost_node_keeps_hold_no_other(
-    ready: bool, there: Sequence[str], after: float, reason: str
+    ready: bool, there: Sequence[str], after: float, reason: str, *, old: bool
 ) -> None:
     """They end when a person removes the node: other nodes can be drained before."""
     door = Door(per_controller=2)
     await door.wait(after)
     door.behind.nodes = (replace(door.behind.nodes[0], ready=ready), *door.behind.nodes[1:])
-    door.behind.loose = tuple(replace(pod(name, on="a"), deleted=True) for name in there)
+    door.behind.loose = tuple(replace(pod(name, on="a"), deleted=old, uid=f"{name}-{old}") for name in there)
     door.behind.away = [away("x"), away("y")]
     await door.look()
     assert (await door.disruption.act(replace(moved("p9"), owner=""))).reason == reason
