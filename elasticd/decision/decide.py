@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.combine import bounds_limit, choose, preference, restrained, unknown, within
-from elasticd.decision.workload.falls import fall_limit, wait
+from elasticd.decision.workload.falls import WAITS, fall_limit, wait
 from elasticd.decision.workload.jobs import failing, failing_limit, grow, tidy
 from elasticd.decision.workload.ramp import ramp_limit
 from elasticd.decision.workload.resizing import NO_SIZING, size
@@ -66,9 +66,22 @@ def evaluate(case: Case) -> Evaluated:
             return hold_failed(case, message, answers.failures)
         changes += [time for _, time in answers.values]
     decision = decide(case)
-    if decision.asked is not None and (falls := wait(case, decision.asked)):
-        changes.append(falls.until)
+    if (falls := _falls_at(case, decision)) is not None:
+        changes.append(falls)
     return Evaluated(decision, min((time for time in changes if time > at), default=inf))
+
+
+def _falls_at(case: Case, decision: Decision) -> float | None:
+    """When a count falls that nothing but the wait for lost series holds; None: none is held so. To look sooner than
+    other windows let it fall would only shorten these, as they go by what was recommended at each look."""
+    wish, current = decision.wish, case.observation.workload.replicas
+    waiting = None if wish is None or decision.asked is None else wait(case, decision.asked)
+    if wish is None or waiting is None:
+        return None
+    others = tuple([limit for limit in decision.limits if limit.name != WAITS])
+    combined = restrained(wish, others, case.policy.replicas, current)
+    falls = not isinstance(combined, str) and combined.replicas < decision.replicas
+    return waiting.until if falls else None
 
 
 def hold_failed(case: Case, message: str, failures: tuple[Failure, ...]) -> Evaluated:

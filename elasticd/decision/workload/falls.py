@@ -12,6 +12,9 @@ from elasticd.decision.workload.asking import Case
 from elasticd.model.history import Past
 from elasticd.model.workload import Limit
 
+WAITS = "breaker"
+"""The name of the limit."""
+
 
 class Wait(NamedTuple):
     """At least `lowest` replicas stay `until` then (seconds since the epoch)."""

@@ -76,6 +76,22 @@ def test_a_count_that_waits_says_until_when() -> None:
     assert not any(one.name == "breaker" for one in evaluate(judged(12, 10, runs())).decision.limits)
 
 
+@pytest.mark.parametrize(
+    ("highest", "until"),
+    [
+        pytest.param(10, inf, id="another window holds it as well"),
+        pytest.param(12, inf, id="another window holds it"),
+        pytest.param(6, NOW + 3.0, id="another holds it less"),
+    ],
+)
+def test_no_look_comes_sooner_where_others_hold_it(highest: int, until: float) -> None:
+    """Windows go by what was recommended at each look: one that comes sooner may find them over."""
+    window = Forbids(answer=Limit("ScaleDownStabilized", "a window", min(10, highest), None, "AbleToScale"))
+    waiting = replace(judged(2, 10, begin(NOW, 10)), hooks=Hooks((Wants(answer=2), window)))
+    assert verdict(evaluate(waiting).decision) == ("hold", 10, "ScaleDownStabilized")
+    assert evaluate(waiting).until == until
+
+
 def test_bounds_and_a_fallback_lower_a_count_too() -> None:
     """A max says so itself; of a fallback it is wanted for as long as it is named."""
     beyond = judged(2, 10, runs((60, 10)))
