@@ -226,6 +226,7 @@ def test_a_doubted_series_lowers_no_count(
         pytest.param("Deployment", 2, PODS, False, id="all are shown"),
         pytest.param("Deployment", 3, PODS, True, id="one is not"),
         pytest.param("StatefulSet", 3, PODS, True, id="one of a StatefulSet is not"),
+        pytest.param("ReplicaSet", 3, PODS, True, id="one of a ReplicaSet is not"),
         pytest.param("Deployment", 1, PODS, False, id="it has yet to count one"),
         pytest.param("Deployment", 3, (*PODS, pod("c", deleted=True)), False, id="one terminates"),
         pytest.param("Deployment", 3, (*PODS, pod("c", phase="Failed")), True, id="it counts none that has failed"),
