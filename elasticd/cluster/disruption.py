@@ -36,6 +36,7 @@ from elasticd.model.disruption import (
     SeriesLost,
 )
 from elasticd.model.listener import MoveTakenBack, Notice
+from elasticd.model.moves import NAME_TAKEN
 from elasticd.model.policy import MOST
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
@@ -176,7 +177,8 @@ class DisruptionGuard(ClusterWrapper):
         moves = self._inner.restoring()
         lost = self._on_lost_nodes() if moves else set()
         for move in moves:
-            counts = not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY))
+            is_there = move.stays or move.runs or move.step == NAME_TAKEN
+            counts = not (move.over or is_there or move.why.startswith(GIVES_WAY))
             if counts and not (move.pod.full_name in lost and now - move.since >= REPLACING):
                 away[move.pod.namespace][move.uid] = move.pod.name
         return away

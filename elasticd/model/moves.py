@@ -164,6 +164,10 @@ class Promise(Struct, frozen=True, eq=False):
     use: Mapping[str, float] = {}
 
 
+NAME_TAKEN = "its name is taken"
+"""How far a move is whose pod is not created, as another has its name, perhaps a newer version of it."""
+
+
 class Underway(Struct, frozen=True, gc=False):
     """A move in progress, as found in the cluster: of a pod recreated under its name, by creating another first
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there

@@ -20,7 +20,7 @@ from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import GIVES_WAY, OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.moves import Underway
+from elasticd.model.moves import NAME_TAKEN, Underway
 from elasticd.model.policy import MOST
 from elasticd.model.workload import REVISION, Node, Pod, Quality, Ref, Series, Workload
 from elasticd.ports.cluster import RECORDS, Kind
@@ -264,6 +264,7 @@ def away(name: str, **changes: Any) -> Underway:
         pytest.param([away("x"), away("y", over=True)], "", id="one was given up"),
         pytest.param([away("x"), away("y", stays=True)], "", id="one stays after all"),
         pytest.param([away("x"), away("y", runs=True)], "", id="of one only the record is left"),
+        pytest.param([away("x"), away("y", step=NAME_TAKEN)], "", id="another runs in place of one"),
         pytest.param([away("x"), away("y", why=f"{GIVES_WAY} shop/high")], "", id="one was preempted"),
         pytest.param([away("x"), away("y", pod=Ref("far", "Pod", "y", "v1"))], "", id="one is of another namespace"),
     ],

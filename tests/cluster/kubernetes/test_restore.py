@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import JUDGED
 from elasticd.model.actions import Answer
+from elasticd.model.moves import RESTORED
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, Seen, drop, status, until
 from tests.cluster.kubernetes.restoring import (
     ACTION,
@@ -585,6 +586,25 @@ async def test_restore_waits_and_reports_while_another_pod_has_the_name(
         server.pod = None
         await until(server.made_anew)
         await until(lambda: not one.underway)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "waits"),
+    [
+        pytest.param({}, True, id="a newer version of it, by whomever"),
+        pytest.param({RESTORED: "u"}, False, id="its copy"),
+    ],
+)
+async def test_one_record_at_a_time_is_kept_of_a_name(
+    server: Server, session: Session, clock: HurriedClock, annotations: dict[str, str], *, waits: bool
+) -> None:
+    """Else a restart might create the older version."""
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        server.pod = running("newer", labels={"app": "other"}, annotations=annotations)
+        refused = await one.evict(replace(ACTION, uid="newer"), granted)
+    said = "an earlier pod of its name has yet to be recreated; if this one replaces it, delete ConfigMap home/"
+    assert ((refused.reason, refused.message[: len(said)]) == ("UnderWay", said)) is waits
 
 
 SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "batch", "uid": "s", "controller": True}

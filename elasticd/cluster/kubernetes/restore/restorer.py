@@ -166,7 +166,7 @@ class Restorer:
             state = await read_pod(self._parts.session, action.workload)
         except ApiError as error:
             return refused_by(error)
-        if stop := _unfit(action, state):
+        if stop := _unfit(action, state) or self._why_record_first(action, state):
             return stop
         assert state is not None, "one that is gone is not fit"  # noqa: S101
         try:
@@ -190,6 +190,20 @@ class Restorer:
             place=place_for(action, copy),
             lease=self._parts.lease,
         )
+
+    def _why_record_first(self, action: Evict, state: PodState | None) -> Answer | None:
+        """Why a pod stays that has the name of an evicted one, and is no copy of it: of two records for one name either
+        pod might be created, and perhaps the older version."""
+        copied = state.annotations.get(RESTORED) if state else None
+        for steps in self._steps.values():
+            other = steps.restoration
+            if other.pod == action.workload and other.uid not in (action.uid, copied):
+                record = f"ConfigMap {self._records.home}/{other.name}"
+                message = (
+                    f"an earlier pod of its name has yet to be recreated; if this one replaces it, delete {record}"
+                )
+                return Answer("refused", message=message, reason="UnderWay")
+        return None
 
     def _why_none_created(self, namespace: str) -> Answer | None:
         """Why no other pod of a namespace is evicted: one that is away is refused, whatever a dry run says, as by a

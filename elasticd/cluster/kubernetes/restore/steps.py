@@ -55,7 +55,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.late_evictions import void_evictions
 from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
 from elasticd.model.actions import Announce, Evict
-from elasticd.model.moves import RESTORED, Underway
+from elasticd.model.moves import NAME_TAKEN, RESTORED, Underway
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
@@ -424,7 +424,7 @@ class RestorationSteps:
         if _is_of_its_set(recorded, state):
             logger.info("%s was replaced by %s %s", self.restoration.pod, *state.controller[:2])
             return await self._forget()
-        self._enter("its name is taken")
+        self._enter(NAME_TAKEN)
         raise ApiError(409, "AlreadyExists", "another pod has its name; if that replaces it, delete the record")
 
     async def _forget(self) -> bool:
