@@ -1093,15 +1093,20 @@ async def test_what_was_lost_together_counts_until_it_is_back(
     assert (refused.reason, refused.message) == (reason, said if reason else "")
 
 
-async def test_series_of_a_deleted_workload_are_not_waited_for() -> None:
-    """A person deletes the one that did not come back."""
-    journal = Journal()
+async def after_a_loss(journal: Journal, still: int) -> Door:
+    """Twelve of twenty series were lost together, and so many still are."""
     door = Door(journal=journal)
     await door.look()
     decide(journal, NOW, lost=0)
     decide(journal, NOW + 1, lost=12)
     await door.wait(6)
-    decide(journal, door.clock.now(), lost=1)
+    decide(journal, door.clock.now(), lost=still)
+    return door
+
+
+async def test_series_of_a_deleted_workload_are_not_waited_for() -> None:
+    """A person deletes the one that did not come back."""
+    door = await after_a_loss(Journal(), still=1)
     assert (await door.disruption.act(FALL)).reason == "Breaker"
     door.behind.gone = frozenset({Ref("shop", "Deployment", "w19")})
     await door.wait(1)
@@ -1126,12 +1131,7 @@ async def test_only_who_leads_notes_that_series_were_lost_together(tmp_path: Pat
 
 async def test_a_series_lost_later_is_not_one_of_them() -> None:
     journal = Journal()
-    door = Door(journal=journal)
-    await door.look()
-    decide(journal, NOW, lost=0)
-    decide(journal, NOW + 1, lost=12)
-    await door.wait(6)
-    decide(journal, door.clock.now(), lost=0)
+    door = await after_a_loss(journal, still=0)
     await door.wait(10)
     decide(journal, door.clock.now(), lost=2)
     assert (await door.disruption.act(FALL)).result == "done"
