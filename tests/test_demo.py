@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from elasticd.config import load_settings
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
+from tests.kit.daemons import PATIENCE
 from tests.kit.demos import DAY, DEMO, START, play
 from tests.kit.placers import Heard
 from tests.kit.policies import read_right
@@ -215,6 +217,24 @@ def test_the_demo_begins_with_what_to_watch_and_where(tmp_path: Path) -> None:
     assert settings.policies == shipped.policies
     assert settings.sources == shipped.sources
     assert settings.state.resolve() == shipped.state.resolve().with_name("demo-12345")
+
+
+@pytest.mark.parametrize(
+    ("broker", "daemon"),
+    [
+        pytest.param("kill $PPID; sleep 0.1", "exec sleep 60", id="before there is a daemon"),
+        pytest.param("exec sleep 60", "kill $PPID; exec sleep 60", id="as the daemon begins"),
+    ],
+)
+def test_the_demo_ends_whenever_it_is_told(tmp_path: Path, broker: str, daemon: str) -> None:
+    for name, text in (("mosquitto", broker), ("elasticd", daemon)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "DEMO_PORT": "12345", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command: list[str | Path] = ["sh", DEMO.parent / "demo.sh", tmp_path / "elasticd", DEMO]
+    # A process that is left would keep the pipe open.
+    done = subprocess.run(command, check=False, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, timeout=PATIENCE)
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow

@@ -14,9 +14,14 @@ fi
 port=$(sed -n 's/^port = \([0-9]*\) # of the demo.s own Mosquitto$/\1/p' "$config")
 pages=$(sed -n '/^\[http\]/,/^\[\[/s/^port = \([0-9]*\)$/\1/p' "$config")
 PATH=$PATH:/usr/sbin
-daemon= broker=
+daemon= broker= told=
 # Both are told to end, however this script is; a signal breaks off a wait, which is why there are two.
-trap '[ -n "$daemon" ] && kill "$daemon" 2>/dev/null' INT TERM HUP
+# A daemon that has only just begun may not hear the first time.
+end() {
+    told=yes
+    while [ -n "$daemon" ] && kill "$daemon" 2>/dev/null; do sleep 1; done
+}
+trap end INT TERM HUP
 if command -v mosquitto >/dev/null; then
     mosquitto -p "$port" >/dev/null 2>&1 &
     broker=$!
@@ -26,6 +31,7 @@ echo "scale out, api follows a burst, thumbnails wakes from 0; after 70 s a trai
 echo "In another terminal: $elasticd explain shop/Deployment/catalog --config $config"
 "$elasticd" run --decisions --config "$config" &
 daemon=$!
+[ -n "$told" ] && end # before there was a daemon
 wait "$daemon"
 wait "$daemon"
 status=$?
