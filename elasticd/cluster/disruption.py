@@ -131,6 +131,8 @@ class DisruptionGuard(ClusterWrapper):
             self._peak(_NODES, ready, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
+        self._unready_since: dict[str, float] = {}
+        """Since when nodes have been seen that are not ready."""
         self._lost_written = -inf
         """When it was written down last that series were lost together."""
         self._snapshot: Snapshot | None = None
@@ -143,6 +145,8 @@ class DisruptionGuard(ClusterWrapper):
         self._rollouts.see(self._snapshot, now)
         if now >= self._last_count + EVERY:
             self._last_count = now
+            unready = [node.name for node in self._snapshot.nodes() if not node.ready]
+            self._unready_since = {name: self._unready_since.get(name, now) for name in unready}
             self.sudden_loss(now)
         return self._snapshot
 
@@ -168,14 +172,14 @@ class DisruptionGuard(ClusterWrapper):
     def _away(self, now: float) -> dict[str, dict[str, str]]:
         """By namespace, the pods without a controller that were moved, or are being moved, and do not run again yet, a
         name by UID. Preempted ones do not count: they wait for room, however long; nor do those that have not ended,
-        or not started elsewhere, for REPLACING seconds, as that node is lost: they wait for a person. Sooner it may
-        come back."""
+        or not started elsewhere, for REPLACING seconds, as that node has been lost for so long: they wait for a person.
+        Sooner it may come back."""
         away = defaultdict[str, dict[str, str]](dict)
         for disruption in self._under_way:
             if not disruption.controller:
                 away[disruption.namespace][disruption.uid] = "one that is being evicted"
         moves = self._inner.restoring()
-        lost = self._on_lost_nodes() if moves else set()
+        lost = self._on_lost_nodes(now) if moves else set()
         for move in moves:
             is_there = move.stays or move.runs or move.step == NAME_TAKEN
             counts = not (move.over or is_there or move.why.startswith(GIVES_WAY))
@@ -183,11 +187,11 @@ class DisruptionGuard(ClusterWrapper):
                 away[move.pod.namespace][move.uid] = move.pod.name
         return away
 
-    def _on_lost_nodes(self) -> set[str]:
-        """The pods, NAMESPACE/NAME, on nodes that are not ready."""
+    def _on_lost_nodes(self, now: float) -> set[str]:
+        """The pods, NAMESPACE/NAME, on nodes that have not been ready for REPLACING seconds."""
         if self._snapshot is None:
             return set()
-        lost = [node.name for node in self._snapshot.nodes() if not node.ready]
+        lost = [name for name, since in self._unready_since.items() if now - since >= REPLACING]
         by_node = self._snapshot.on_nodes() if lost else {}
         return {pod.ref.full_name for name in lost for pod in by_node.get(name, ())}
 
@@ -390,15 +394,21 @@ class DisruptionGuard(ClusterWrapper):
         series = self._journal.known_series.counts(now, lambda ref: not snapshot or snapshot.workload(ref) is not None)
         trusted_before = series.known + series.lost
         if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
-            if self._inner.leading and now >= self._lost_written + EVERY:
-                self._lost_written = now
-                self._journal.append(SeriesLost(now))
-            self._journal.known_series.lost_together(now)
+            if series.just_lost and series.known <= (series.known + series.just_lost) * remaining:
+                self._lost_together(now)
             return f"{series.lost} of {trusted_before} series were lost within {LOST_WITHIN / 60:g} minutes"
         if series.together:
             minutes = f"{LOST_WITHIN / 60:g} minutes"
             return f"not back yet of the series that were lost together within {minutes}: {series.together}"
         return ""
+
+    def _lost_together(self, now: float) -> None:
+        """Remember, over a restart too, that this many were lost within a moment."""
+        assert self._journal is not None, "there are no series without"  # noqa: S101
+        if self._inner.leading and now >= self._lost_written + EVERY:
+            self._lost_written = now
+            self._journal.append(SeriesLost(now))
+        self._journal.known_series.lost_together(now)
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

@@ -10,7 +10,18 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
-from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, doubted, expected, failed, grade
+from elasticd.decision.quality import (
+    FUTURE,
+    NO_SAMPLE,
+    SETTLING,
+    apart,
+    cover,
+    doubted,
+    expected,
+    failed,
+    grade,
+    unseen,
+)
 from elasticd.kit.unseen import why_unseen
 from elasticd.model.policy import Policy
 from elasticd.model.workload import (
@@ -69,14 +80,14 @@ def series_of(
         )
     cut = _Cut(policy, workload.ref, pods, at)
     found = {name: cut.series(name, readings) for name in _in_order(names)}
-    present = sample_keys(workload.ref, pods)[2]
-    if why := why_unseen(workload, present, len(pods) - present):
-        return {name: doubted(series, why) if _is_of_pods(series) else series for name, series in found.items()}
+    if why := why_unseen(workload, pods):
+        return {name: unseen(series, why) if _is_of_pods(series) else series for name, series in found.items()}
     return found
 
 
 def _is_of_pods(series: Series) -> bool:
-    return bool(series.samples) and bool(series.samples[0].pod)
+    """One that is presumed to be 0 may be of pods of which none is seen."""
+    return series.presumed or (bool(series.samples) and bool(series.samples[0].pod))
 
 
 @lru_cache(maxsize=1024)
@@ -107,17 +118,16 @@ def _node_value(name: str, node: str, readings: Sequence[Readings], at: float, m
     return None
 
 
-def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int, int]:
-    """The keys of the pods' samples, how many pods should have some, and how many have not ended."""
+def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
+    """The keys of the pods' samples, and how many pods should have some."""
     expected = sum(1 for pod in pods if pod.phase == "Running" and not pod.deleted)
     # What a pod that is being deleted uses stands for nobody. HPA: Groups, ignored pods.
     keys = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted)
-    return keys, expected, sum(not pod.has_ended for pod in pods)
+    return keys, expected
 
 
 sample_keys = Memo(_sample_keys)
-"""Of a workload and its pods, the keys of the pods' samples, how many pods should have some, and how many have not
-ended."""
+"""Of a workload and its pods, the keys of the pods' samples, and how many pods should have some."""
 
 
 class _Fresh(NamedTuple):
@@ -146,7 +156,7 @@ class _Cut:
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
         self._ref, self._pods, self._at = ref, pods, at
-        self._keys, self._expected, _ = sample_keys(ref, pods)
+        self._keys, self._expected = sample_keys(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted, else the one with most of its samples, else one that says why not."""
@@ -159,9 +169,8 @@ class _Cut:
             series = self._grade_reading(name, reading)
             if series is None:
                 continue
-            why = reading.doubts.get(name) or reading.doubted_workloads.get(str(self._ref))
-            if series.quality is not Quality.ERROR and why:
-                series = doubted(series, why)
+            if series.quality is not Quality.ERROR:
+                series = self._doubt(series, reading)
             if series.trusted:
                 return _explain_choice(series, passed) if passed else series
             passed.append(series)
@@ -187,6 +196,12 @@ class _Cut:
             return None
         in_time = self._at - self._policy.max_age <= before.first and before.last <= self._at + FUTURE
         return before.series if in_time else None
+
+    def _doubt(self, series: Series, reading: Readings) -> Series:
+        if why := reading.doubts.get(series.name):
+            return doubted(series, why)
+        why = reading.doubted_workloads.get(str(self._ref))
+        return unseen(series, why) if why else series
 
     def _keep(self, table: object, series: Series) -> None:
         if len(_fresh) >= _MOST_FRESH:

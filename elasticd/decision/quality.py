@@ -119,6 +119,11 @@ def doubted(series: Series, why: str) -> Series:
     return replace(series, quality=Quality.INVALID, message=message, apart=(), may_raise=True)
 
 
+def unseen(series: Series, why: str) -> Series:
+    """A series of fewer pods than the workload's controller counts, for this reason: doubted, and there."""
+    return replace(doubted(series, why), unseen=series.trusted)
+
+
 def _newest_time(samples: tuple[Sample, ...]) -> float:
     return max([s.measured for s in samples]) if samples else 0.0
 

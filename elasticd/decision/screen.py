@@ -222,7 +222,7 @@ class BandTable(Generic[K]):
 def watch(last: Observation, bands: Bands | None) -> Watched:
     """Begin to look at sums after an evaluation. `bands`: None: they are not known."""
     sources = {series.source if series.quality is Quality.FRESH else "" for series in last.series.values()}
-    keys, _, _ = sample_keys(last.workload.ref, last.pods)
+    keys, _ = sample_keys(last.workload.ref, last.pods)
     series = tuple(
         (name, series.measured, None if bands is None else bands.get(name, _ANY))
         for name, series in last.series.items()

@@ -12,18 +12,23 @@ from elasticd.model.workload import Ref, Series
 LOST_WITHIN = 600.0
 """Seconds for which a lost series counts: after that it is one that is not there."""
 
+BURST = 60.0
+"""Seconds within which series are lost together: the longest time between two looks at a workload, and a poll. Those of
+queues that are absent while they are empty go at any time."""
+
 RECOUNTED = 0.05
 """Seconds after which series are counted again, if nothing was decided meanwhile."""
 
 
 class SeriesCounts(Struct, frozen=True):
     """How many series can be trusted, how many could be and were lost within LOST_WITHIN seconds, how many there are,
-    and how many of the lost ones were lost together."""
+    how many of the lost ones were lost together, and how many within BURST seconds."""
 
     known: int
     lost: int
     total: int
     together: int = 0
+    just_lost: int = 0
 
 
 class _Lacking(Struct, frozen=True):
@@ -45,8 +50,9 @@ _NONE = _OfDecision()
 
 
 def is_known(series: Series) -> bool:
-    """Whether its samples can be trusted; that it is empty may count as zero, and may be a loss."""
-    return series.trusted and not series.presumed
+    """Whether its samples can be trusted; that it is empty may count as zero, and may be a loss. That a controller
+    counts more pods than are seen is none: it may be late, as after a fall of many counts."""
+    return (series.trusted or series.unseen) and not series.presumed
 
 
 class KnownSeries:
@@ -67,8 +73,8 @@ class KnownSeries:
         self._former: dict[Ref, tuple[str, Ref]] = {}
         """Those of others by workload that another policy is about now, or the same by another name; before it is known
         what is governed, the last by workload."""
-        self._together = -inf
-        """Until when so many were lost together that the breaker held."""
+        self._together = (inf, -inf)
+        """Between which times so many were lost together that the breaker held."""
         self._counted_at, self._last_counts = -inf, SeriesCounts(0, 0, 0)
 
     def take(self, record: Decision) -> None:
@@ -99,11 +105,13 @@ class KnownSeries:
     def clear(self) -> None:
         """Forget all, as another daemon has led for long, or none."""
         self._decisions, self._governed, self._others_since, self._former = {}, None, {}, {}
-        self._together = self._counted_at = -inf
+        self._together, self._counted_at = (inf, -inf), -inf
 
     def lost_together(self, at: float) -> None:
-        """What is lost by now was lost together, and counts until it is there again, or for LOST_WITHIN seconds."""
-        self._together = at
+        """What was lost within BURST seconds before this time was lost together, and counts until it is there again, or
+        for LOST_WITHIN seconds."""
+        first, last = self._together
+        self._together = (first if first <= at <= last + BURST else at - BURST, at)
 
     def counts(self, now: float, is_there: Callable[[Ref], bool] = lambda _: True) -> SeriesCounts:
         """Count those of workloads that are there: the others, as of one that was deleted, never come back. Where many
@@ -113,8 +121,10 @@ class KnownSeries:
             lacking = [series for of in decisions for series in of.lacking.values()]
             known = sum(len(of.known) for of in decisions)
             lost = [series.since for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
-            together = sum(since <= self._together for since in lost)
-            self._last_counts = SeriesCounts(known, len(lost), known + len(lacking), together)
+            first, last = self._together
+            together = sum(first <= since <= last for since in lost)
+            just_lost = sum(since >= now - BURST for since in lost)
+            self._last_counts = SeriesCounts(known, len(lost), known + len(lacking), together, just_lost)
             self._counted_at = now
         return self._last_counts
 
@@ -137,6 +147,8 @@ def _of(record: Decision, before: _OfDecision) -> _OfDecision:
         if series.name not in known
     }
     if not record.current:
-        lost = () if record.reason in (DISABLED, BY_HAND) else before.lacking.keys() & lacking.keys()
+        # A veto, as of an HPA that has come, has its reason told in place of that.
+        reasons = {record.reason, *(condition.reason for condition in record.conditions)}
+        lost = before.lacking.keys() & lacking.keys() if reasons.isdisjoint((DISABLED, BY_HAND)) else ()
         known, lacking = frozenset(), {name: lacking[name] for name in lost}
     return _OfDecision(known, lacking)

@@ -58,6 +58,7 @@ from elasticd.kit.topology import (
     spread_needs,
     spreading,
 )
+from elasticd.kit.unseen import why_unseen
 from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.model.moves import whose
 from elasticd.model.pod_spec import possible_namespace, whole_number
@@ -73,6 +74,7 @@ __all__ = [
     "steady", "Backoff", "harmless_count", "rollout_left",
     # load, samples and requests
     "Serving", "request_of", "serving", "band_around", "point_of", "timeline", "unfit", "USED_BY_PODS", "unheeded",
+    "why_unseen",
     # nodes and their scores
     "LARGEST", "estimated", "needed", "weighed", "whole", "LEAST_USE", "Loaded", "LoadScored", "PartScored", "Seen",
     "average_score", "balance_score", "capacity", "idleness", "load_score", "std_score", "swiftness",

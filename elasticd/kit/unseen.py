@@ -3,19 +3,30 @@
 Knows what the controllers of Kubernetes count; knows nothing of series or watches.
 """
 
+from elasticd.base.memo import Memo
 from elasticd.model.controllers import OWNERS, lacks_more_than_may
-from elasticd.model.workload import Workload
+from elasticd.model.workload import Pod, Ref, Workload
 
 _COUNT_PODS = {*OWNERS, ("apps/v1", "ReplicaSet"), ("v1", "ReplicationController")}
 """The kinds whose controllers count pods; those of others may count something else."""
 
 
-def why_unseen(workload: Workload, present: int, ended: int) -> str:
-    """Which pods are unknown where the watch shows so many that have not ended, and so many that have; empty: too few
-    to matter, or nothing is known of the kind."""
+def why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
+    """Which of the workload's pods are unknown where the watch shows these; empty: too few to matter, or nothing is
+    known of the kind. Until they are known, no count may fall by what these use, nor by how many are ready."""
     ref, counted = workload.ref, workload.status_replicas
-    # A StatefulSet counts pods that have ended, too, which others replace.
-    shown = present + ended if ref.kind == "StatefulSet" else present
-    if (ref.api_version, ref.kind) not in _COUNT_PODS or shown >= counted or not lacks_more_than_may(counted, shown):
+    if (ref.api_version, ref.kind) not in _COUNT_PODS:
+        return ""
+    # A StatefulSet counts also those that have ended or are being deleted, the others do not.
+    shown = len(pods) if ref.kind == "StatefulSet" else _active(ref, pods)
+    if shown >= counted or not lacks_more_than_may(counted, shown):
         return ""
     return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
+
+
+def _count_active(_: Ref, pods: tuple[Pod, ...]) -> int:
+    return sum(pod.is_active for pod in pods)
+
+
+_active = Memo(_count_active)
+"""How many pods of a workload are active."""

@@ -94,6 +94,8 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     """Good samples of containers in pods of which another container has none, for metrics of a single container."""
     presumed: bool = False
     """There is no sample, which the policy takes for 0."""
+    unseen: bool = False
+    """Its samples could be trusted, were they not of fewer pods than the workload's controller counts."""
 
     @property
     def trusted(self) -> bool:

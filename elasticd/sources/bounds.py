@@ -86,7 +86,10 @@ class _Check:
                 break
             self._faults[_name(name, "faults")] = _text(fault, f"faults: {name}")
         newest = None if answer.newest is None else _number(answer.newest, "newest")
-        doubts = {_name(name, "doubts"): _text(doubt, f"doubts: {name}") for name, doubt in self._doubts(answer)}
+        doubts, doubted = (
+            self._doubts(answer.doubts, "doubts"),
+            self._doubts(answer.doubted_workloads, "doubted_workloads"),
+        )
         return Readings(
             source,
             received,
@@ -98,13 +101,16 @@ class _Check:
             forecasts=forecasts,
             doubts=doubts,
             learning=answer.learning is True,
+            doubted_workloads=doubted,
         )
 
-    def _doubts(self, answer: Readings) -> Iterator[tuple[Any, Any]]:
+    def _doubts(self, doubts: object, of: str) -> dict[str, str]:
         """Each counts as a sample: one that was left out would let a count fall."""
-        for item in _items(answer.doubts, "doubts"):
+        valid = {}
+        for name, doubt in _items(doubts, of):
             self._count(1)
-            yield item
+            valid[_name(name, of)] = _text(doubt, f"{of}: {name}")
+        return valid
 
     def _table(self, table: object, of: str) -> SampleTable:
         """Series by subject, without the malformed ones, which become faults."""

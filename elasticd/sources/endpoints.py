@@ -183,8 +183,7 @@ class _Endpoints:
                 order = {key: self._order(key, pod, now) for key, pod in ready.items()}
                 keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)
                 addresses.update((key, ready[key].address) for key in keys)
-                ended = sum(pod.has_ended for pod in pods)
-                plans[str(ref)] = _Plan(tuple(keys), len(ready), why_unseen(workload, len(pods) - ended, ended))
+                plans[str(ref)] = _Plan(tuple(keys), len(ready), why_unseen(workload, pods))
         self._addresses = addresses
         return plans
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 
 from elasticd.api import Measure, Observation, Point, Quality, Struct
+from elasticd.kit import why_unseen
 
 from .triggers import Formula, Goal, Trigger
 
@@ -60,7 +61,8 @@ def signal(label: str, goal: Goal, reading: Reading, observation: Observation, t
         active = value > goal.activation
     count = goal.asks(value, observation.workload, observation.pods, tolerance)
     if count is None:
-        why = f"{label}: its value is for all ready pods, and none is ready"
+        lacking = why_unseen(observation.workload, observation.pods) or "none is ready"
+        why = f"{label}: its value is for all ready pods, and {lacking}"
     if not goal.decides:
         verdict = "", why
     elif active is None:

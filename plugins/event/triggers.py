@@ -8,6 +8,7 @@ from math import ceil
 from typing import Annotated
 
 from elasticd.api import MOST, Meta, Pod, Struct, Workload
+from elasticd.kit import why_unseen
 
 from . import formula
 
@@ -32,10 +33,10 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return f"{self.value:g}"
         return "" if self.average_value is None else f"{self.average_value:g} (avg)"
 
-    def asks(self, reading: float, workload: Workload, pods: Sequence[Pod], tolerance: float = 0.0) -> int | None:
+    def asks(self, reading: float, workload: Workload, pods: tuple[Pod, ...], tolerance: float = 0.0) -> int | None:
         """How many replicas bring the reading to its set point; the present number where it is within the tolerance.
-        None: a `value` without a ready pod that it could refer to. HPA: External, AverageValue (reading / target) and
-        Value (ready pods x reading / target; at 0 without them)."""
+        None: a `value` without a ready pod that it could refer to, or with too few that are seen. HPA: External,
+        AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without them)."""
         if self.value is None:
             average, present = self.average_value or 1.0, workload.status_replicas
             return present if _is_near(reading, average * present, tolerance) else _count(reading, average)
@@ -44,7 +45,8 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if _is_near(reading, self.value, tolerance):
             return workload.replicas
         ready = sum(1 for pod in pods if pod.phase == "Running" and pod.ready)
-        return _count(reading * ready, self.value) if ready else None
+        count = _count(reading * ready, self.value) if ready else None
+        return None if count is not None and count < workload.replicas and why_unseen(workload, pods) else count
 
 
 def _is_near(reading: float, target: float, tolerance: float) -> bool:

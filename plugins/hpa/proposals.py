@@ -9,7 +9,7 @@ from math import ceil, floor
 from typing import Any
 
 from elasticd.api import MOST, NEVER, Band, LeftOut, Observation, Pod, Quality, Ref, Sample, Series, Struct
-from elasticd.kit import Memo, band_around, format_milli
+from elasticd.kit import Memo, band_around, format_milli, why_unseen
 
 from .grouping import (
     Groups,
@@ -283,7 +283,8 @@ def _of_workload(metric: Object | External, usage: int, observation: Observation
 
 
 def _by_ready(ratio: float, observation: Observation, terms: Terms) -> int:
-    """The ratio times the ready pods, not times the current count; at 0 replicas the ratio itself."""
+    """The ratio times the ready pods, not times the current count; at 0 replicas the ratio itself. By pods that the
+    watch does not show it is no fewer."""
     current = observation.workload.replicas
     if current == 0:
         return _count(ratio)
@@ -291,7 +292,10 @@ def _by_ready(ratio: float, observation: Observation, terms: Terms) -> int:
         return current
     if not observation.pods:
         raise MetricError("unable to calculate ready pods: no pods returned by selector")
-    return _count(ratio * count_ready(observation.pods))
+    count = _count(ratio * count_ready(observation.pods))
+    if count < current and (why := why_unseen(observation.workload, observation.pods)):
+        raise MetricError(f"unable to calculate ready pods: {why}")
+    return count
 
 
 def _divide(amount: int, by: int) -> int:

@@ -279,25 +279,28 @@ async def test_moved_pods_without_a_controller_are_waited_for(others: Sequence[U
 
 
 @pytest.mark.parametrize(
-    ("ready", "there", "after", "reason"),
+    ("lost", "there", "after", "reason"),
     [
-        pytest.param(False, ("x", "y"), 600, "", id="they are on a lost node"),
-        pytest.param(False, ("x", "y"), 599, "NotReplaced", id="it may come back"),
-        pytest.param(False, ("x",), 600, "", id="one is, and the other is away"),
-        pytest.param(False, (), 600, "NotReplaced", id="they have ended"),
-        pytest.param(True, ("x", "y"), 600, "NotReplaced", id="their node is ready"),
+        pytest.param(600, ("x", "y"), 600, "", id="they are on a lost node"),
+        pytest.param(599, ("x", "y"), 599, "NotReplaced", id="it may come back"),
+        pytest.param(900, ("x", "y"), 599, "NotReplaced", id="they are so only of late"),
+        pytest.param(1, ("x", "y"), 900, "NotReplaced", id="it is lost only of late"),
+        pytest.param(600, ("x",), 600, "", id="one is, and the other is away"),
+        pytest.param(600, (), 600, "NotReplaced", id="they have ended"),
+        pytest.param(0, ("x", "y"), 600, "NotReplaced", id="their node is ready"),
     ],
 )
 @pytest.mark.parametrize("old", [True, False], ids=["the old pods do not end", "their copies do not start"])
 async def test_bare_pods_that_a_lost_node_keeps_hold_no_other(
-    ready: bool, there: Sequence[str], after: float, reason: str, *, old: bool
+    lost: float, there: Sequence[str], after: float, reason: str, *, old: bool
 ) -> None:
-    """They end when a person removes the node: other nodes can be drained before."""
+    """Those of a node that has been lost for so long end when a person removes it: others can be drained before."""
     door = Door(per_controller=2)
-    await door.wait(after)
-    door.behind.nodes = (replace(door.behind.nodes[0], ready=ready), *door.behind.nodes[1:])
     door.behind.loose = tuple(replace(pod(name, on="a"), deleted=old, uid=f"{name}-{old}") for name in there)
-    door.behind.away = [away("x"), away("y")]
+    door.behind.nodes = (replace(door.behind.nodes[0], ready=not lost), *door.behind.nodes[1:])
+    await door.look()
+    await door.wait(lost)
+    door.behind.away = [away(name, since=door.clock.now() - after) for name in "xy"]
     await door.look()
     assert (await door.disruption.act(replace(moved("p9"), owner=""))).reason == reason
 
@@ -1135,6 +1138,27 @@ async def test_a_series_lost_later_is_not_one_of_them() -> None:
     await door.wait(10)
     decide(journal, door.clock.now(), lost=2)
     assert (await door.disruption.act(FALL)).result == "done"
+
+
+@pytest.mark.parametrize(
+    ("every", "reason"),
+    [
+        pytest.param(7, "", id="one after the other, as queues that are absent while they are empty"),
+        pytest.param(4, "Breaker", id="within a minute"),
+    ],
+)
+async def test_series_that_go_one_by_one_are_not_lost_together(every: int, reason: str) -> None:
+    """While half of them are away no count falls; then it does, although some still are."""
+    journal = Journal()
+    door = Door(journal=journal)
+    await door.look()
+    for lost in range(13):
+        decide(journal, door.clock.now(), lost)
+        await door.wait(every)
+        await door.disruption.act(FALL)
+    assert (await door.disruption.act(FALL)).reason == "Breaker"
+    decide(journal, door.clock.now(), lost=2)
+    assert (await door.disruption.act(FALL)).reason == reason
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

@@ -228,7 +228,9 @@ def test_a_doubted_series_lowers_no_count(
         pytest.param("StatefulSet", 3, PODS, True, id="one of a StatefulSet is not"),
         pytest.param("ReplicaSet", 3, PODS, True, id="one of a ReplicaSet is not"),
         pytest.param("Deployment", 1, PODS, False, id="it has yet to count one"),
-        pytest.param("Deployment", 3, (*PODS, pod("c", deleted=True)), False, id="one terminates"),
+        pytest.param("Deployment", 2, (*PODS, pod("c", deleted=True)), False, id="one terminates"),
+        pytest.param("Deployment", 3, (*PODS, pod("c", deleted=True)), True, id="it counts none that terminates"),
+        pytest.param("StatefulSet", 3, (*PODS, pod("c", deleted=True)), False, id="a StatefulSet counts those too"),
         pytest.param("Deployment", 3, (*PODS, pod("c", phase="Failed")), True, id="it counts none that has failed"),
         pytest.param("StatefulSet", 3, (*PODS, pod("c", phase="Failed")), False, id="a StatefulSet counts it"),
         pytest.param("Deployment", 20, (*PODS, *map(pod, "cdefghijklmnopqrs")), False, id="one of twenty is not"),
@@ -244,10 +246,20 @@ def test_pods_that_the_watch_lacks_lower_no_count(
     table = {f"shop/{one.name}": use(1, one.name) for one in pods if one.phase == "Running" and not one.deleted}
     readings = [Readings("s", NOW, pods={"cpu": table}, workloads={"queue": {str(workload.ref): use(7)}})]
     series = observe(POLICY, workload, View(pods), readings, None, NOW).series
-    assert (series["cpu"].trusted, series["cpu"].usable) == (not doubted, True)
+    assert (series["cpu"].trusted, series["cpu"].usable, series["cpu"].unseen) == (not doubted, True, doubted)
     told = f"of {counted} pods that its controller counts, the watch of pods shows "
     assert (told in series["cpu"].message) is doubted
     assert series["queue"].quality is Quality.FRESH
+
+
+@pytest.mark.parametrize(("counted", "trusted"), [(16, False), (0, True)], ids=["none is shown", "there is none"])
+def test_no_pod_that_is_shown_is_no_load_of_zero(counted: int, trusted: bool) -> None:
+    """Of a workload that has just woken while the watch of pods is silent."""
+    policy = replace(POLICY, trust=Trust(zero_when_empty=("rps",)))
+    workload = replace(WORKLOAD, status_replicas=counted)
+    readings = [Readings("s", NOW, pods={"rps": {"shop/a": use(9, "a")}})]
+    series = observe(policy, workload, View(()), readings, None, NOW).series["rps"]
+    assert (series.presumed, series.trusted) == (True, trusted)
 
 
 def test_just_started_pods_without_samples_do_not_reduce_trust() -> None:

@@ -213,9 +213,26 @@ def test_a_part_of_the_samples_is_at_least_that(
     ],
 )
 def test_a_value_of_all_pods_needs_one_that_is_ready(of: list[Pod], wanted: int | None) -> None:
-    said = ask(event({"series": "queue", "value": 10}), seen(2, of, waiting(25)))
+    said = ask(event({"series": "queue", "value": 10}), seen(2, of, waiting(25), status=len(of)))
     assert said.replicas == wanted
     assert wanted is not None or "none is ready" in said.message
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "wanted"),
+    [
+        pytest.param(15.0, 4, None, id="the others carry it too"),
+        pytest.param(45.0, 4, 18, id="even those need more"),
+        pytest.param(15.0, 16, 24, id="all are seen"),
+        pytest.param(5.0, 16, 8, id="all are seen, and fewer do"),
+    ],
+)
+def test_a_value_of_unseen_pods_lowers_no_count(value: float, shown: int, wanted: int | None) -> None:
+    """The watch of pods has fallen silent, and their controller counts 16."""
+    said = ask(event({"series": "queue", "value": 10}), seen(16, pods(shown), waiting(value)))
+    assert said.replicas == wanted
+    told = "its value is for all ready pods, and of 16 pods that its controller counts, the watch of pods shows 4"
+    assert wanted is not None or told in said.message
 
 
 FORMULA: dict[str, Any] = {"expression": "max(queue ?? 8, mails * 2)", "average_value": 4, "activation": 5}

@@ -56,6 +56,26 @@ def test_value(metric: dict[str, Any], current: int, ready: int, value: float, r
     assert ask(seen(current, of, queue(value)), metric).replicas == replicas
 
 
+@pytest.mark.parametrize("metric", [OBJECT, EXTERNAL], ids=["object", "external"])
+@pytest.mark.parametrize(
+    ("value", "shown", "replicas"),
+    [
+        pytest.param(150.0, 4, None, id="the others carry it too"),
+        pytest.param(450.0, 4, 18, id="even those need more"),
+        pytest.param(150.0, 16, 24, id="all are seen"),
+        pytest.param(50.0, 16, 8, id="all are seen, and fewer do"),
+    ],
+)
+def test_a_value_of_unseen_pods_lowers_no_count(
+    metric: dict[str, Any], value: float, shown: int, replicas: int | None
+) -> None:
+    """The watch of pods has fallen silent, and their controller counts 16."""
+    said = ask(seen(16, pods(shown), queue(value)), metric)
+    assert said.replicas == replicas
+    told = "unable to calculate ready pods: of 16 pods that its controller counts, the watch of pods shows 4"
+    assert replicas is not None or told in said.message
+
+
 def test_a_deleted_pod_that_is_still_ready_counts_for_value() -> None:
     assert ask(seen(2, pods(2, deleted=True), queue(200.0)), OBJECT).replicas == 4
 

@@ -33,6 +33,7 @@ readings = st.builds(
     faults=st.dictionaries(names, names),
     newest=st.none() | floats,
     doubts=st.dictionaries(names, names),
+    doubted_workloads=st.dictionaries(names, names),
 )
 garbage = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just(ONE),
@@ -50,6 +51,7 @@ wrong = st.builds(
     newest=garbage,
     forecasts=garbage,
     doubts=garbage,
+    doubted_workloads=garbage,
 )
 
 
