@@ -118,7 +118,11 @@ def decide(case: Case) -> Decision:
         if job is not None:
             action = grow(job, workload, judgement.replicas, reason, name)
         else:
-            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, judgement.replicas, reason)
+            counted = workload.status_replicas if judgement.replicas < workload.replicas else None
+            action = Scale(
+                workload.ref, workload.uid, workload.version, workload.replicas, judgement.replicas, reason,
+                counted=counted,
+            )  # fmt: skip
     # In the order of its fields: by name, a record of so many takes a microsecond.
     return Decision(
         name, observation.at, policy.name, workload.ref, policy.mode, workload.replicas, judgement.replicas,

@@ -14,7 +14,8 @@ _COUNT_PODS = {*OWNERS, ("apps/v1", "ReplicaSet"), ("v1", "ReplicationController
 def why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
     """Which of the workload's pods are unknown where the watch shows these; empty: too few to matter, or nothing is
     known of the kind. Until they are known, no count may fall by what these use, nor by how many are ready."""
-    ref, counted = workload.ref, workload.status_replicas
+    # It counts pods that are gone for as long as it is behind with a fall of many counts.
+    ref, counted = workload.ref, min(workload.status_replicas, workload.replicas)
     if (ref.api_version, ref.kind) not in _COUNT_PODS:
         return ""
     # A StatefulSet counts also those that have ended or are being deleted, the others do not.

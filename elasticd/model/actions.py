@@ -23,6 +23,8 @@ class Scale(Struct, frozen=True, gc=False, omit_defaults=True, tag="scale"):
     reason: str
     removes: "Evict | None" = None
     """The eviction that it comes to, where its controller is told which pod it removes for it; None: it chooses."""
+    counted: int | None = None
+    """How many pods its controller counted when a fall was judged; None: it is no fall by what pods are seen."""
 
 
 class Create(Struct, frozen=True, gc=False, tag="create"):

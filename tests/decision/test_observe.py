@@ -242,7 +242,7 @@ def test_pods_that_the_watch_lacks_lower_no_count(
     kind: str, counted: int, pods: tuple[Pod, ...], doubted: bool
 ) -> None:
     """The watch of pods may be silent while that of workloads is not. What is no series of pods needs none."""
-    workload = replace(WORKLOAD, ref=replace(REF, kind=kind), status_replicas=counted)
+    workload = replace(WORKLOAD, ref=replace(REF, kind=kind), replicas=counted, status_replicas=counted)
     table = {f"shop/{one.name}": use(1, one.name) for one in pods if one.phase == "Running" and not one.deleted}
     readings = [Readings("s", NOW, pods={"cpu": table}, workloads={"queue": {str(workload.ref): use(7)}})]
     series = observe(POLICY, workload, View(pods), readings, None, NOW).series
@@ -256,10 +256,18 @@ def test_pods_that_the_watch_lacks_lower_no_count(
 def test_no_pod_that_is_shown_is_no_load_of_zero(counted: int, trusted: bool) -> None:
     """Of a workload that has just woken while the watch of pods is silent."""
     policy = replace(POLICY, trust=Trust(zero_when_empty=("rps",)))
-    workload = replace(WORKLOAD, status_replicas=counted)
+    workload = replace(WORKLOAD, replicas=16, status_replicas=counted)
     readings = [Readings("s", NOW, pods={"rps": {"shop/a": use(9, "a")}})]
     series = observe(policy, workload, View(()), readings, None, NOW).series["rps"]
     assert (series.presumed, series.trusted) == (True, trusted)
+
+
+def test_pods_that_are_to_go_are_not_missed() -> None:
+    """The count has fallen, and its controller has yet to count those that are gone."""
+    workload = replace(WORKLOAD, replicas=2, status_replicas=10)
+    table = {f"shop/{one.name}": use(1, one.name) for one in PODS}
+    series = observe(POLICY, workload, View(PODS), [Readings("s", NOW, pods={"cpu": table})], None, NOW).series
+    assert series["cpu"].quality is Quality.FRESH
 
 
 def test_just_started_pods_without_samples_do_not_reduce_trust() -> None:

@@ -12,8 +12,12 @@ from elasticd.journal import Journal, Record, read
 from elasticd.journal.lines import write_line
 from elasticd.kit.surge import SURGE, Note
 from elasticd.lab.replay.again import Came, Replay, Summary, summary
+from elasticd.model.disruption import PolicyCaps
+from elasticd.model.policy import Policy
 from elasticd.model.records import Basis, Decision, Reopened
 from elasticd.registry import Registry, discover
+from elasticd_plugins.event import Event
+from elasticd_plugins.event.triggers import Trigger
 from elasticd_plugins.hpa import Hpa
 from elasticd_plugins.hpa.options import External
 from tests.decisions.scenes import SCENES
@@ -179,6 +183,28 @@ def test_replay_of_one_workload_by_another_policy(
     assert lines[2].endswith("came out otherwise by eager")
     assert lines[4].split() == ["at", "for", "workload", "policy", "was", "again", "why"]
     assert "shop/Deployment/checkout" in lines[5]
+
+
+@pytest.mark.parametrize(
+    ("average", "after"), [pytest.param(2.0, 4, id="a fall"), pytest.param(0.5, 16, id="a growth")]
+)
+async def test_another_policy_falls_although_the_recorded_wanted_more(
+    tmp_path: Path, average: float, after: int
+) -> None:
+    """A fall waits for 3 s, and by the recorded policy's wishes it would wait for good."""
+
+    def of(average: float) -> Policy:
+        load = Trigger(series="load", average_value=average)
+        return policy("web", Event(triggers=(load,), downscale_stabilization=0))
+
+    play = Play(of(1.0), folder=tmp_path, caps=PolicyCaps(falls_after=3.0), web=8)
+    await play.to(120)
+    play.journal.close()
+    records = list(read(tmp_path))
+    assert summary(Replay(REGISTRY, instead=of(1.0)).all(records)).differences == []
+    made = [*Replay(REGISTRY, instead=of(average)).all(records)][-1].made
+    assert made is not None
+    assert (made.verdict, made.current, made.replicas) == ("scale", 8, after)
 
 
 def test_a_series_that_was_not_read_then_is_unknown(

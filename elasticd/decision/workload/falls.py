@@ -62,5 +62,5 @@ def _limit(lowest: int, seconds: float) -> Limit:
         lowest,
         None,
         "AbleToScale",
-        name="breaker",
+        name=WAITS,
     )

@@ -9,11 +9,13 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
 from elasticd.config.policies import restored_policy
 from elasticd.decision.basis import Remade, Subject, folded
 from elasticd.decision.decide import Case, evaluate
+from elasticd.decision.workload.falls import WAITS
 from elasticd.journal import Journal, Record
 from elasticd.kit.history import HORIZON
 from elasticd.model.policy import Policy
@@ -103,7 +105,7 @@ class Replay:
             why = f"{policy.name} reads {', '.join(missing)}, which its policy did not read then"
             yield Replayed(decision, "not known", why=why)
             return
-        made = evaluate(case).decision
+        made = evaluate(_without_wait(case, decision)).decision
         same = (made.replicas, made.verdict) == (decision.replicas, decision.verdict)
         yield Replayed(decision, "same" if same else "otherwise", made)
 
@@ -122,6 +124,14 @@ class Replay:
                 known = f"its policy can no longer be read: {error}"
             self._policies[text] = known
         return known
+
+
+def _without_wait(case: Case, decision: Decision) -> Case:
+    """The case in which a fall waits only where the recorded one did: the wishes before are those of its policy, from
+    which no other's has ever been wanted for long."""
+    if case.caps is None or any(limit.name == WAITS for limit in decision.limits):
+        return case
+    return replace(case, caps=replace(case.caps, falls_after=0.0))
 
 
 class Difference(Struct, frozen=True):

@@ -124,6 +124,25 @@ async def test_a_mark_written_meanwhile_is_a_conflict(
     assert len(api.asked("PATCH", PATH)) == (1 if message else 2)
 
 
+@pytest.mark.parametrize(
+    ("counted", "now", "message"),
+    [
+        pytest.param(4, 4, "", id="as many"),
+        pytest.param(4, 3, "", id="fewer"),
+        pytest.param(4, 10, "its controller counts 10 pods, not 4", id="more"),
+        pytest.param(None, 10, "", id="it is no fall"),
+    ],
+)
+async def test_a_fall_is_judged_anew_where_more_pods_are_counted(
+    api: FakeApi, bench: Bench, counted: int | None, now: int, message: str
+) -> None:
+    """All watches may have fallen silent in a growth: it was judged by some of the pods."""
+    api.on("PATCH", PATH, CONFLICT, scale(DOWN.after))
+    api.on("GET", PATH, scale(DOWN.before) | {"status": {"replicas": now}})
+    answer = await bench.scale(replace(DOWN, counted=counted))
+    assert (answer.result, answer.message) == ("conflict" if message else "done", message)
+
+
 async def test_a_fence_that_a_rollback_brought_back_is_none(api: FakeApi, bench: Bench) -> None:
     listed = marked(fenced="by anna")
     owned: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:elasticd.io/fenced": {}}}}

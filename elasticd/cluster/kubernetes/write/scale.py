@@ -134,6 +134,9 @@ class Scaler:
             return self._done_all_the_same(lost, scale, action)
         if (difference := _another(scale, action)) or scale.replicas != action.before:
             return conflict(code, difference or f"it has {scale.replicas} replicas, not {action.before}")
+        counted = scale.status.replicas or 0
+        if action.counted is not None and counted > action.counted:  # as where all watches fell silent in a growth
+            return conflict(code or 409, f"its controller counts {counted} pods, not {action.counted}")
         if not objects:
             return conflict(404, "it is gone")
         metadata = objects[0].metadata
