@@ -179,7 +179,7 @@ async def test_pods_that_the_watch_lacks_make_a_value_doubtful(
     pods: Pods, counted: int, doubted: dict[str, str]
 ) -> None:
     """It may be silent: the value is what the pods that it shows serve."""
-    workload = msgspec.structs.replace(WEB, status_replicas=counted)
+    workload = msgspec.structs.replace(WEB, replicas=counted, status_replicas=counted)
     async with over(pods, pod(1), pod(2), workload=workload) as (reader, _, __):
         found = await reader.read(NOW)
     assert (values(found), found.doubted_workloads) == ([2.0], doubted)
