@@ -716,6 +716,14 @@ def test_check_against_shows_what_would_change_now(capsys: pytest.CaptureFixture
     assert sorted(tmp_path.rglob("*")) == before, "nothing is written"
 
 
+def test_check_against_shows_that_a_count_would_fall(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Although each fall waits for 3 s, and by a window for longer."""
+    write(tmp_path, web=policy().replace("average_value = 10", "average_value = 1000"))
+    code, out, _ = called(capsys, "check", tmp_path, "--against")
+    assert code == 1
+    assert out.splitlines()[2].split()[:5] == ["shop/Deployment/web", "web", "2", "1", "ScaleDownStabilized:"]
+
+
 def test_check_against_is_content_where_nothing_would_change(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -23,6 +23,9 @@ from elasticd.registry import discover
 from elasticd.ui import journaled, remote
 from elasticd.ui.pods import undecided
 
+WINDOWS = ("ScaleDownStabilized", "ScaleUpStabilized")
+"""Reasons of limits that only delay a change of what is wanted."""
+
 
 def status(settings: Settings) -> StatusReport:
     """Ask the daemon of these settings; if none answers, read its journal, for policies that still exist. Raises
@@ -55,13 +58,24 @@ def preview(decisions: Sequence[Decision], http: HttpSettings) -> Preview:
     rows = []
     for decision in decisions:
         new = not note and str(decision.workload) not in before
-        after = decision.replicas if decision.mode == "act" else decision.current
+        after = _after_windows(decision) if decision.mode == "act" else decision.current
         if new or after != decision.current:
             rows.append(_preview_row(decision, after, "new" if new else ""))
     governed = {str(decision.workload) for decision in decisions}
     gone = [before[name] for name in sorted(before.keys() - governed)]
     rows += [_preview_row(decision, decision.current, "no longer") for decision in gone]
     return Preview(tuple(rows), len(decisions), note)
+
+
+def _after_windows(decision: Decision) -> int:
+    """The count once stabilization windows are over: a preview has no history, of which they would speak."""
+    if decision.asked is None or not any(limit.bound and limit.reason in WINDOWS for limit in decision.limits):
+        return decision.replicas
+    replicas = decision.asked
+    for limit in decision.limits:
+        if limit.reason not in WINDOWS:
+            replicas = limit.clamp(replicas)
+    return replicas
 
 
 def _preview_row(decision: Decision, would_be: int, governed: Literal["", "new", "no longer"]) -> PreviewRow:

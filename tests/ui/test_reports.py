@@ -11,7 +11,7 @@ from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
 from elasticd.model.records import Decision
 from elasticd.model.reports import PodFound, PodStatus, PoolAbout, StatusReport
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Limit, Ref
 from elasticd.ui import remote, reports
 from elasticd.ui.names import pod_of
 from tests.kit.daemons import called
@@ -291,6 +291,30 @@ def test_a_journal_that_is_elsewhere_leaves_what_is_in_flight(
 def made(name: str, current: int, replicas: int) -> Decision:
     """A decision about a Deployment."""
     return Decision("d", NOW, "p", Ref("shop", "Deployment", name), "act", current, replicas, "keep", "Why", "")
+
+
+WAITS = Limit("ScaleDownStabilized", "until fewer have been wanted for 3 s", 6, bound=True)
+UP_WAITS = Limit("ScaleUpStabilized", "recent recommendations were lower", None, 6, bound=True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "limits", "would_be"),
+    [
+        pytest.param(1, (WAITS,), 1, id="a fall that waits"),
+        pytest.param(9, (UP_WAITS,), 9, id="a growth that waits"),
+        pytest.param(1, (WAITS, Limit("ScaleDownLimit", "", 4)), 4, id="its first step"),
+        pytest.param(1, (WAITS, Limit("Frozen", "", 6, 6, bound=True)), None, id="it is frozen all the same"),
+        pytest.param(6, (replace(WAITS, bound=False),), None, id="nothing is wanted"),
+        pytest.param(None, (WAITS,), None, id="nothing is known"),
+    ],
+)
+def test_a_preview_takes_windows_as_over(
+    monkeypatch: pytest.MonkeyPatch, wish: int | None, limits: tuple[Limit, ...], would_be: int | None
+) -> None:
+    """It has no history: a fall would never be shown, as each waits."""
+    monkeypatch.setattr(remote, "status", lambda _: StatusReport(True, True, False, (made("web", 6, 6),)))
+    preview = reports.preview([replace(made("web", 6, 6), wish=wish, limits=limits)], HttpSettings())
+    assert [row.would_be for row in preview.changes] == ([] if would_be is None else [would_be])
 
 
 @pytest.mark.parametrize("leader", ["a-0", ""])

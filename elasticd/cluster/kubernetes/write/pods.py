@@ -566,7 +566,7 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        if not action.restore and not action.owner and (stop := await self._why_changed(action)):
+        if _is_seen_to_leave(action) and (stop := await self._why_changed(action)):
             return stop
         answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
@@ -589,8 +589,8 @@ class PodActions:
         return allowed
 
     async def _why_changed(self, action: Evict) -> Answer | None:
-        """Whether a pod's node is another than the watch shows, which may have fallen silent: nobody would create the
-        pod again. None: it is the same."""
+        """Whether a pod's node is another than the watch shows, which may have fallen silent, or be that of a server
+        whose cache stands still. None: it is the same."""
         try:
             node = await self._writer.read_node(action.node)
         except ApiError as error:
@@ -603,3 +603,9 @@ class PodActions:
         if action.restore and (answer := await self._restorer.try_out(action, self._allowed)).result != "done":
             return answer
         return await self._writer.evict(action, self._allowed, dry_run=True)
+
+
+def _is_seen_to_leave(action: Evict) -> bool:
+    """Whether the pod's node is read before it goes: where it is moved, or nobody would create it again. A preemption
+    does not wait."""
+    return bool(action.target) or not (action.restore or action.owner)
