@@ -166,6 +166,8 @@ class Burst(Strategy, tag="burst", frozen=True):
         largest = 0 if panic is None else max(past.wishes(panic, inclusive=True), default=0)
         panicking = panic is not None or (gap != "" and ready.now > 1)
         wish = self.desired(stable, short, max(1, ready.now), panicking=panicking, largest=largest)
+        # Growth is limited by the ready pods, which is no reason to shrink: others may not be ready yet, or not seen.
+        wish = max(wish, min(self._needed(stable), workload.replicas))
         reason = "StableWindow" if panic is None else "Burst"
         if gap and wish <= workload.replicas:
             wish, reason = workload.replicas, "WindowNotFull"

@@ -118,16 +118,16 @@ def _node_value(name: str, node: str, readings: Sequence[Readings], at: float, m
     return None
 
 
-def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
-    """The keys of the pods' samples, and how many pods should have some."""
-    expected = sum(1 for pod in pods if pod.phase == "Running" and not pod.deleted)
-    # What a pod that is being deleted uses stands for nobody. HPA: Groups, ignored pods.
-    keys = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted)
+def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The keys of the pods' samples, and the names of the pods that should have some."""
+    expected = frozenset(pod.name for pod in pods if pod.phase == "Running" and not pod.deleted)
+    # What a pod uses that is being deleted or has failed stands for nobody. HPA: Groups, ignored pods.
+    keys = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted and pod.phase != "Failed")
     return keys, expected
 
 
 sample_keys = Memo(_sample_keys)
-"""Of a workload and its pods, the keys of the pods' samples, and how many pods should have some."""
+"""Of a workload and its pods, the keys of the pods' samples, and the names of the pods that should have some."""
 
 
 class _Fresh(NamedTuple):
@@ -218,7 +218,7 @@ class _Cut:
             offered = reading.offers is None or name in reading.offers
             fault = fault or (reading.error if offered else "")
             return failed(name, reading.source, fault) if fault else None
-        about = self._expected if samples and samples[0].pod else 0
+        about = self._expected if samples and samples[0].pod else frozenset()
         series = grade(name, reading.source, samples, self._at, policy.max_age, about)
         table: object = reading.pods.get(name)
         if about and series.quality is Quality.FRESH and isinstance(table, BulkLookup):

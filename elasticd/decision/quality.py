@@ -26,13 +26,15 @@ SETTLING = 60.0
 """Seconds after its start within which a pod may well have no sample: metrics-server needs two scrapes of one."""
 
 
-def grade(name: str, source: str, samples: Iterable[Sample], at: float, max_age: float, pods: int = 0) -> Series:
+def grade(
+    name: str, source: str, samples: Iterable[Sample], at: float, max_age: float, pods: AbstractSet[str] = frozenset()
+) -> Series:
     """A series of the samples that can be used at this time, and what it is worth as a whole.
 
     Dropped are NaN, infinite, negative and future samples (INVALID) and those older than `max_age` seconds (STALE);
     of a pod, all or none, for a part of its containers is not the pod. A series of the workload as a whole is then
-    worth no more than that. One of pods is PARTIAL when fewer than the `pods` expected are left: pods whose samples are
-    of no use are like pods without one.
+    worth no more than that. One of pods is PARTIAL when one of the `pods` expected has none left: pods whose samples
+    are of no use are like pods without one, and what others have does not make up for it.
     """
     received = tuple(samples)
     if not received:
@@ -42,7 +44,7 @@ def grade(name: str, source: str, samples: Iterable[Sample], at: float, max_age:
     fresh = received
     if not _all_good([s.value for s in received], times, oldest, latest):
         fresh = tuple([s for s in received if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
-    if len(fresh) == len(received) and (pods <= 1 or len({s.pod for s in fresh}) >= pods):
+    if len(fresh) == len(received) and (not pods or pods <= {s.pod for s in fresh}):
         return Series(name, source, Quality.FRESH, fresh, "", max(times))
     valid = tuple([s for s in received if 0.0 <= s.value < inf and s.measured <= latest])
     worst = (Quality.PARTIAL, "")
@@ -53,7 +55,7 @@ def grade(name: str, source: str, samples: Iterable[Sample], at: float, max_age:
     good = {id(s) for s in fresh}  # by identity: a NaN equals nothing
     spoilt = {s.pod for s in received if id(s) not in good}
     usable = tuple([s for s in fresh if s.pod not in spoilt])
-    coverage = f"{len({s.pod for s in usable})} of {pods} pods have a sample"
+    coverage = f"{len(pods & {s.pod for s in usable})} of {len(pods)} pods have a sample"
     quality = Quality.PARTIAL if usable else worst[0]
     return Series(name, source, quality, usable, "; ".join(filter(None, (coverage, worst[1]))), _newest_time(usable))
 
@@ -121,7 +123,7 @@ def doubted(series: Series, why: str) -> Series:
 
 def unseen(series: Series, why: str) -> Series:
     """A series of fewer pods than the workload's controller counts, for this reason: doubted, and there."""
-    return replace(doubted(series, why), unseen=series.trusted)
+    return series if series.unseen else replace(doubted(series, why), unseen=series.trusted)
 
 
 def _newest_time(samples: tuple[Sample, ...]) -> float:

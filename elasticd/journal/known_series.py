@@ -1,5 +1,6 @@
 """Which series can be trusted, and which were lost of late: what the breaker of `[disruption]` asks."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf
@@ -13,8 +14,8 @@ LOST_WITHIN = 600.0
 """Seconds for which a lost series counts: after that it is one that is not there."""
 
 BURST = 60.0
-"""Seconds within which series are lost together: the longest time between two looks at a workload, and a poll. Those of
-queues that are absent while they are empty go at any time."""
+"""Seconds within which series are lost together, and longer where a workload is looked at so rarely that its loss is
+noticed later. Those of queues that are absent while they are empty go at any time."""
 
 RECOUNTED = 0.05
 """Seconds after which series are counted again, if nothing was decided meanwhile."""
@@ -32,10 +33,12 @@ class SeriesCounts(Struct, frozen=True):
 
 
 class _Lacking(Struct, frozen=True):
-    """A series without samples that can be trusted: since when, and whether it had some before."""
+    """A series without samples that can be trusted: since when, whether it had some before, and within how many seconds
+    of it others are lost together with it."""
 
     since: float
     was_known: bool
+    within: float = BURST
 
 
 class _OfDecision(Struct, frozen=True):
@@ -44,6 +47,7 @@ class _OfDecision(Struct, frozen=True):
 
     known: frozenset[str] = frozenset()
     lacking: Mapping[str, _Lacking] = {}
+    interval: float = 0.0
 
 
 _NONE = _OfDecision()
@@ -73,8 +77,8 @@ class KnownSeries:
         self._former: dict[Ref, tuple[str, Ref]] = {}
         """Those of others by workload that another policy is about now, or the same by another name; before it is known
         what is governed, the last by workload."""
-        self._together = (inf, -inf)
-        """Between which times so many were lost together that the breaker held."""
+        self._bursts: deque[tuple[float, float]] = deque()
+        """From when until when so many had been lost together that the breaker held, oldest first."""
         self._counted_at, self._last_counts = -inf, SeriesCounts(0, 0, 0)
 
     def take(self, record: Decision) -> None:
@@ -105,13 +109,19 @@ class KnownSeries:
     def clear(self) -> None:
         """Forget all, as another daemon has led for long, or none."""
         self._decisions, self._governed, self._others_since, self._former = {}, None, {}, {}
-        self._together, self._counted_at = (inf, -inf), -inf
+        self._bursts.clear()
+        self._counted_at = -inf
 
     def lost_together(self, at: float) -> None:
-        """What was lost within BURST seconds before this time was lost together, and counts until it is there again, or
-        for LOST_WITHIN seconds."""
-        first, last = self._together
-        self._together = (first if first <= at <= last + BURST else at - BURST, at)
+        """What was lost within a moment before this time was lost together, and counts until it is there again, or for
+        LOST_WITHIN seconds."""
+        while self._bursts and self._bursts[0][1] < at - LOST_WITHIN:
+            self._bursts.popleft()
+        first, last = self._bursts.pop() if self._bursts else (at, at)
+        if not first <= at <= last + BURST:
+            self._bursts.append((first, last))
+            first = at
+        self._bursts.append((first, at))
 
     def counts(self, now: float, is_there: Callable[[Ref], bool] = lambda _: True) -> SeriesCounts:
         """Count those of workloads that are there: the others, as of one that was deleted, never come back. Where many
@@ -120,10 +130,11 @@ class KnownSeries:
             decisions = [self._decisions[key] for key in self._counted(now) if is_there(key[1])]
             lacking = [series for of in decisions for series in of.lacking.values()]
             known = sum(len(of.known) for of in decisions)
-            lost = [series.since for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
-            first, last = self._together
-            together = sum(first <= since <= last for since in lost)
-            just_lost = sum(since >= now - BURST for since in lost)
+            lost = [series for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
+            together = sum(
+                any(first - each.within <= each.since <= last for first, last in self._bursts) for each in lost
+            )
+            just_lost = sum(each.since >= now - each.within for each in lost)
             self._last_counts = SeriesCounts(known, len(lost), known + len(lacking), together, just_lost)
             self._counted_at = now
         return self._last_counts
@@ -141,8 +152,9 @@ class KnownSeries:
 
 def _of(record: Decision, before: _OfDecision) -> _OfDecision:
     known = frozenset(series.name for series in record.series if is_known(series))
+    within = min(LOST_WITHIN, max(BURST, before.interval + BURST / 2))
     lacking = {
-        series.name: before.lacking.get(series.name) or _Lacking(record.at, series.name in before.known)
+        series.name: before.lacking.get(series.name) or _Lacking(record.at, series.name in before.known, within)
         for series in record.series
         if series.name not in known
     }
@@ -151,4 +163,4 @@ def _of(record: Decision, before: _OfDecision) -> _OfDecision:
         reasons = {record.reason, *(condition.reason for condition in record.conditions)}
         lost = before.lacking.keys() & lacking.keys() if reasons.isdisjoint((DISABLED, BY_HAND)) else ()
         known, lacking = frozenset(), {name: lacking[name] for name in lost}
-    return _OfDecision(known, lacking)
+    return _OfDecision(known, lacking, record.interval)

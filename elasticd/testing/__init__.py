@@ -70,7 +70,7 @@ def observation(
         for index in range(len(usage))
     )
     samples = [Sample(value, at, at, pod=pod.name, container="web") for value, pod in zip(usage, pods, strict=True)]
-    graded = {"cpu": grade("cpu", "test", samples, at, 120, len(pods))}
+    graded = {"cpu": grade("cpu", "test", samples, at, 120, {pod.name for pod in pods})}
     for name, value in (series or {}).items():
         graded[name] = grade(name, "test", [Sample(value, at, at)], at, 120)
     count = len(usage) if replicas is None else replicas

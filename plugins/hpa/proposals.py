@@ -293,9 +293,11 @@ def _by_ready(ratio: float, observation: Observation, terms: Terms) -> int:
     if not observation.pods:
         raise MetricError("unable to calculate ready pods: no pods returned by selector")
     count = _count(ratio * count_ready(observation.pods))
-    if count < current and (why := why_unseen(observation.workload, observation.pods)):
-        raise MetricError(f"unable to calculate ready pods: {why}")
-    return count
+    if count >= current or not (why := why_unseen(observation.workload, observation.pods)):
+        return count
+    if terms.old:  # a metric that fails keeps nothing from scaling in
+        return current
+    raise MetricError(f"unable to calculate ready pods: {why}")
 
 
 def _divide(amount: int, by: int) -> int:

@@ -1032,11 +1032,11 @@ KNOWN = Series("q", "s", Quality.FRESH)
 LOST_SERIES = replace(KNOWN, presumed=True)
 
 
-def decide(journal: Journal, at: float, lost: int, of: int = 20) -> None:
+def decide(journal: Journal, at: float, lost: int, of: int = 20, **changes: Any) -> None:
     """Decide about so many workloads, of which the last ones have lost their series."""
     for number in range(of):
         series = KNOWN if number < of - lost else LOST_SERIES
-        journal.append(decision(at, workload=Ref("shop", "Deployment", f"w{number}"), series=(series,)))
+        journal.append(decision(at, workload=Ref("shop", "Deployment", f"w{number}"), series=(series,), **changes))
 
 
 FALL = replace(scale(4, 1), workload=Ref("shop", "Deployment", "w0"))
@@ -1141,24 +1141,44 @@ async def test_a_series_lost_later_is_not_one_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("every", "reason"),
+    ("every", "interval", "reason"),
     [
-        pytest.param(7, "", id="one after the other, as queues that are absent while they are empty"),
-        pytest.param(4, "Breaker", id="within a minute"),
+        pytest.param(7, 30, "", id="one after the other, as queues that are absent while they are empty"),
+        pytest.param(4, 30, "Breaker", id="within a minute"),
+        pytest.param(20, 300, "Breaker", id="within the interval in which each is looked at"),
     ],
 )
-async def test_series_that_go_one_by_one_are_not_lost_together(every: int, reason: str) -> None:
+async def test_series_that_go_one_by_one_are_not_lost_together(every: int, interval: float, reason: str) -> None:
     """While half of them are away no count falls; then it does, although some still are."""
     journal = Journal()
     door = Door(journal=journal)
     await door.look()
     for lost in range(13):
-        decide(journal, door.clock.now(), lost)
+        decide(journal, door.clock.now(), lost, interval=interval)
         await door.wait(every)
         await door.disruption.act(FALL)
     assert (await door.disruption.act(FALL)).reason == "Breaker"
     decide(journal, door.clock.now(), lost=2)
     assert (await door.disruption.act(FALL)).reason == reason
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
+async def test_a_second_loss_does_not_hide_the_first(tmp_path: Path, *, restarted: bool) -> None:
+    """A Prometheus crashes again and again, and four series have not been back between."""
+    journal = Journal(tmp_path)
+    door = await after_a_loss(journal, still=4)
+    await door.wait(80)
+    for lost in (20, 4):
+        decide(journal, door.clock.now(), lost)
+        await door.wait(10)
+    if restarted:
+        journal.close()
+        journal = Journal(tmp_path)
+        door = Door(journal=journal)
+        await door.wait(100)
+    refused = await door.disruption.act(FALL)
+    journal.close()
+    assert refused.message == "not back yet of the series that were lost together within 10 minutes: 4"
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

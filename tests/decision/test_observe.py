@@ -262,6 +262,32 @@ def test_no_pod_that_is_shown_is_no_load_of_zero(counted: int, trusted: bool) ->
     assert (series.presumed, series.trusted) == (True, trusted)
 
 
+@pytest.mark.parametrize(
+    ("other", "partial"),
+    [
+        pytest.param(pod("x", phase="Failed"), True, id="one that was evicted by its kubelet, and stays"),
+        pytest.param(pod("x", phase="Pending"), True, id="one under the name of the one before"),
+        pytest.param(pod("x"), False, id="one that runs"),
+    ],
+)
+def test_what_others_used_makes_up_for_no_pod(other: Pod, partial: bool) -> None:
+    """There is no sample yet of a pod that has just replaced one."""
+    of = (*PODS, other) if partial else (PODS[0], other)
+    table = {f"shop/{name}": use(1, name) for name in ("a", "x")}
+    series = observe(POLICY, WORKLOAD, View(of), [Readings("s", NOW, pods={"cpu": table})], None, NOW).series["cpu"]
+    assert series.quality is (Quality.PARTIAL if partial else Quality.FRESH)
+    assert [one.pod for one in series.samples] == (["a"] if other.phase == "Failed" else ["a", "x"])
+
+
+def test_pods_that_two_do_not_see_are_told_once() -> None:
+    """Their series is not lost for that."""
+    workload = replace(WORKLOAD, replicas=3, status_replicas=3)
+    table = {f"shop/{one.name}": use(1, one.name) for one in PODS}
+    readings = [Readings("s", NOW, pods={"cpu": table}, doubted_workloads={str(REF): "it says so"})]
+    series = observe(POLICY, workload, View(PODS), readings, None, NOW).series["cpu"]
+    assert (series.trusted, series.unseen, series.message) == (False, True, "it says so")
+
+
 def test_pods_that_are_to_go_are_not_missed() -> None:
     """The count has fallen, and its controller has yet to count those that are gone."""
     workload = replace(WORKLOAD, replicas=2, status_replicas=10)

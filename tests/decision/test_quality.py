@@ -55,11 +55,12 @@ def test_one_sample_is_graded(one: Sample, quality: Quality, message: str) -> No
         pytest.param(["a", "b"], 2, Quality.FRESH, "", id="all"),
         pytest.param(["a", "b", "c"], 2, Quality.FRESH, "", id="more-than-expected"),
         pytest.param(["a"], 1, Quality.FRESH, "", id="the-only-one"),
+        pytest.param(["a", "x"], 2, Quality.PARTIAL, "1 of 2 pods have a sample", id="another-instead"),
         pytest.param([""], 0, Quality.FRESH, "", id="of-the-workload"),
     ],
 )
 def test_a_series_is_partial_when_pods_are_missing(heard: list[str], pods: int, quality: Quality, message: str) -> None:
-    series = grade("cpu", "test", [sample(pod=pod) for pod in heard], NOW, MAX_AGE, pods)
+    series = grade("cpu", "test", [sample(pod=pod) for pod in heard], NOW, MAX_AGE, set("abc"[:pods]))
     assert (series.quality, series.message) == (quality, message)
     assert series.trusted == (quality is not Quality.EMPTY)
 
@@ -77,7 +78,7 @@ def test_a_dropped_sample_spoils_the_series_but_not_its_neighbours() -> None:
 
 def test_useless_samples_count_as_missing_ones() -> None:
     good, old, bad = sample(1, NOW - 5, "a"), sample(2, OLDEST - 60, "b"), sample(math.nan, NOW, "c")
-    series = grade("cpu", "test", [good, old, bad], NOW, MAX_AGE, 3)
+    series = grade("cpu", "test", [good, old, bad], NOW, MAX_AGE, {"a", "b", "c"})
     assert (series.quality, series.samples, series.measured) == (Quality.PARTIAL, (good,), NOW - 5)
     assert series.message == ("1 of 3 pods have a sample; 1 of 3 samples are NaN, infinite, negative or of the future")
     assert series.trusted
@@ -86,7 +87,7 @@ def test_useless_samples_count_as_missing_ones() -> None:
 def test_pod_with_garbage_in_one_container_is_left_out_whole() -> None:
     good = Sample(1, NOW, NOW, pod="a", container="web")
     half = [Sample(math.nan, NOW, NOW, pod="b", container="web"), Sample(9, NOW, NOW, pod="b", container="log")]
-    assert grade("cpu", "test", [good, *half], NOW, MAX_AGE, 2).samples == (good,)
+    assert grade("cpu", "test", [good, *half], NOW, MAX_AGE, {"a", "b"}).samples == (good,)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_pod_with_garbage_in_one_container_is_left_out_whole() -> None:
     ],
 )
 def test_series_without_a_usable_sample_is_graded_by_its_fault(one: Sample, quality: Quality) -> None:
-    series = grade("cpu", "test", [one], NOW, MAX_AGE, 2)
+    series = grade("cpu", "test", [one], NOW, MAX_AGE, {"a", "b"})
     assert (series.quality, series.samples, series.trusted) == (quality, (), False)
 
 

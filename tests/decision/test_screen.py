@@ -92,7 +92,7 @@ def test_a_lost_series_that_counts_as_zero_is_no_load(before: Any, now: Any, sta
 def test_equal_samples_of_too_few_pods_stir_nobody(counted: int) -> None:
     """The watch of pods may be silent for a minute, in which a source is read sixty times."""
     seen = observation([0.5, 0.5], request=1.0)
-    workload = replace(seen.workload, status_replicas=counted)
+    workload = replace(seen.workload, replicas=counted, status_replicas=counted)
     rule = strategy("step-tolerance", series="cpu", target=0.8)
     policy = case(rule, seen=seen).policy
 

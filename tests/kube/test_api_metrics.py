@@ -58,7 +58,8 @@ class Scene:
         """What the series of the pods is worth to judgement."""
         by_pod = readings.pods.get("rps", {})
         samples: list[Sample] = [one for key in self.pods for one in by_pod.get(key, ())]
-        return grade("rps", "custom-metrics", samples, self.clock.now(), max_age, len(self.pods)).quality
+        names = {key.partition("/")[2] for key in self.pods}
+        return grade("rps", "custom-metrics", samples, self.clock.now(), max_age, names).quality
 
 
 @pytest_asyncio.fixture(loop_scope="session")

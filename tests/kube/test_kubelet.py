@@ -62,7 +62,8 @@ class Scene:
         """What the series cpu is worth to judgement."""
         keys = [f"{self.namespace}/{name}" for one in self.kubelets.values() for _, name in one.pods]
         samples: list[Sample] = [one for key in keys for one in readings.pods.get("cpu", {}).get(key, ())]
-        return grade("cpu", "kubelet", samples, self.clock.now(), max_age, len(keys)).quality
+        names = {key.partition("/")[2] for key in keys}
+        return grade("cpu", "kubelet", samples, self.clock.now(), max_age, names).quality
 
 
 @pytest_asyncio.fixture(loop_scope="session")

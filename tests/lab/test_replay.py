@@ -12,6 +12,7 @@ from elasticd.journal import Journal, Record, read
 from elasticd.journal.lines import write_line
 from elasticd.kit.surge import SURGE, Note
 from elasticd.lab.replay.again import Came, Replay, Summary, summary
+from elasticd.model.actions import Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Policy
 from elasticd.model.records import Basis, Decision, Reopened
@@ -183,6 +184,19 @@ def test_replay_of_one_workload_by_another_policy(
     assert lines[2].endswith("came out otherwise by eager")
     assert lines[4].split() == ["at", "for", "workload", "policy", "was", "again", "why"]
     assert "shop/Deployment/checkout" in lines[5]
+
+
+def test_a_fall_that_an_older_version_recorded_is_the_same(demo: Path) -> None:
+    """It did not write down how many pods were counted."""
+
+    def older(record: Record) -> Record:
+        if isinstance(record, Decision) and isinstance(record.action, Scale):
+            return replace(record, action=replace(record.action, counted=None))
+        return record
+
+    records = list(map(older, read(demo)))
+    assert records != list(read(demo))
+    assert again(records).differences == []
 
 
 @pytest.mark.parametrize(

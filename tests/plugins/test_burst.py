@@ -395,6 +395,16 @@ def test_shrinking_may_be_delayed(
     assert ends(strategy.limit(1, load(1, 4), before(wishes))) == expected
 
 
+@pytest.mark.parametrize("shown", [16, 4], ids=["not ready", "not seen"])
+def test_what_limits_growth_does_not_shrink(shown: int) -> None:
+    """Four of sixteen pods are ready, as something that all need is away, or as the watch of pods is silent."""
+    ready, unready = pods(4), pods(shown)[4:]
+    of = [*ready, *(replace(one, ready=False, ready_changed=NOW - 20) for one in unready)]
+    observation = seen(16, of, series([Sample(15.0, NOW, NOW)], "load", measured=NOW))
+    strategy = burst_of(1, max_up_rate=2, panic_threshold=10)
+    assert answer(strategy, observation, steady(15)) == (15, "StableWindow")
+
+
 LOADS = some.lists(some.floats(0, 100), min_size=130, max_size=130)
 
 

@@ -76,6 +76,13 @@ def test_a_value_of_unseen_pods_lowers_no_count(
     assert replicas is not None or told in said.message
 
 
+def test_a_value_of_unseen_pods_holds_by_old_rules() -> None:
+    """By these a metric that fails keeps no other from scaling in."""
+    observation = seen(16, pods(4), queue(350.0), series([sample("", 40.0)], "mails"))
+    mails = {"type": "External", "series": "mails", "average_value": "10"}
+    assert ask(observation, EXTERNAL, mails, rules="1.20").replicas == 16
+
+
 def test_a_deleted_pod_that_is_still_ready_counts_for_value() -> None:
     assert ask(seen(2, pods(2, deleted=True), queue(200.0)), OBJECT).replicas == 4
 

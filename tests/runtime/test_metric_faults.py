@@ -235,7 +235,7 @@ def seen(of: tuple[Pod, ...], usage: float | None, replicas: int) -> Observation
     """These pods, each that is in phase Running using as much; None: nothing is known of any."""
     running = [pod for pod in of if pod.phase == "Running"]
     samples = [] if usage is None else [Sample(usage, NOW - 5, NOW - 5, 15, pod.name, "web") for pod in running]
-    series = {"cpu": grade("cpu", "test", samples, NOW, 120, len(running))}
+    series = {"cpu": grade("cpu", "test", samples, NOW, 120, {pod.name for pod in running})}
     return replace(observation([], replicas=replicas), pods=of, series=series)
 
 

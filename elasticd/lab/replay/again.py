@@ -18,6 +18,7 @@ from elasticd.decision.decide import Case, evaluate
 from elasticd.decision.workload.falls import WAITS
 from elasticd.journal import Journal, Record
 from elasticd.kit.history import HORIZON
+from elasticd.model.actions import Scale
 from elasticd.model.policy import Policy
 from elasticd.model.records import Basis, Decision
 from elasticd.model.workload import Ref
@@ -88,7 +89,7 @@ class Replay:
         if isinstance(policy, str):
             return Replayed(decision, "not known", why=policy)
         made = evaluate(self._case(decision, parts, *policy)).decision
-        if msgspec.json.encode(made) == msgspec.json.encode(decision):
+        if msgspec.json.encode(_as_recorded(made, decision)) == msgspec.json.encode(decision):
             return Replayed(decision, "same", made)
         if self._dropped and decision.at < (self._begun or inf) + max(HORIZON, decision.recall):
             return Replayed(decision, "not known", made, "what was before the journal begins may have mattered")
@@ -124,6 +125,13 @@ class Replay:
                 known = f"its policy can no longer be read: {error}"
             self._policies[text] = known
         return known
+
+
+def _as_recorded(made: Decision, decision: Decision) -> Decision:
+    """The decision without what an older version did not record of a fall."""
+    if isinstance(made.action, Scale) and isinstance(decision.action, Scale) and decision.action.counted is None:
+        return replace(made, action=replace(made.action, counted=None))
+    return made
 
 
 def _without_wait(case: Case, decision: Decision) -> Case:

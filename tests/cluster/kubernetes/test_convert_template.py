@@ -57,6 +57,10 @@ def spread(**fields: Any) -> dict[str, Any]:
 
 SPREADS = {**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}
 RULE = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
+RESTARTS = {
+    "containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}],
+    "initContainers": [{"name": "i", "restartPolicyRules": [{"action": "RestartAllContainers"}]}],
+}
 NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 WEB = Expression("app", "In", ("web",))
 HOST = "kubernetes.io/hostname"
@@ -226,6 +230,11 @@ def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> Non
         pytest.param(volume(azureDisk={}), ("volumes of a limited number",), id="volume with an attach limit"),
         pytest.param({"workloadRef": {"name": "g"}}, ("groups of pods that start together",), id="gang of 1.35"),
         pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ("groups of pods that start together",), id="gang"),
+        pytest.param(RESTARTS, ("features that nodes declare",), id="a container that restarts all"),
+        pytest.param(
+            {"hostNetwork": True, "hostUsers": False}, ("features that nodes declare",), id="users of its own on a host"
+        ),
+        pytest.param({"hostNetwork": True}, (), id="a host's network"),
         pytest.param(
             {"resourceClaims": [{"name": "gpu"}], **volume(cinder={})},
             ("resource claims", "volumes of a limited number"),

@@ -124,6 +124,9 @@ async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, sai
     assert len(writer.asked) == (said == "")
 
 
+MOVES = {"reason": "n is cordoned"}
+
+
 @pytest.mark.parametrize(
     ("shown", "changes", "reason"),
     [
@@ -132,11 +135,13 @@ async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, sai
         pytest.param(node("n", labels={"tier": "b"}, cpu=3.0), {}, "", id="as the watch shows it"),
         pytest.param(node("n", labels={"tier": "a"}), {"owner": "rs"}, "", id="its controller makes another"),
         pytest.param(node("n", labels={"tier": "a"}), {"restore": True}, "", id="elasticd makes another"),
+        pytest.param(node("n", labels={"tier": "a"}), {**MOVES, "owner": "rs"}, "Outdated", id="it moves"),
+        pytest.param(node("n", labels={"tier": "a"}), {**MOVES, "restore": True}, "Outdated", id="a bare one moves"),
         pytest.param(ApiError(503, "Busy", "busy"), {}, "ServerError", id="the server does not say"),
     ],
 )
-async def test_a_pod_ends_for_good_only_by_the_present_node(shown: Any, changes: dict[str, Any], reason: str) -> None:
-    """The watch of nodes may have fallen silent, and nothing undoes this eviction."""
+async def test_a_pod_leaves_only_by_the_present_node(shown: Any, changes: dict[str, Any], reason: str) -> None:
+    """The watch of nodes may have fallen silent, or be answered from a cache that stands still."""
     scene = Scene(nodes=(node("n", labels={"tier": "b"}),))
 
     def look(_: str) -> Node | None:

@@ -486,8 +486,20 @@ def _unsupported(spec: wire.PodSpec, needs: pod_spec.Needs) -> list[str]:
         "resource claims": bool(_read(spec.resource_claims, list[Raw])),
         "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
         "groups of pods that start together": any(group not in (b"", b"null") for group in groups),
+        "features that nodes declare": _needs_features(spec),
     }
     return [feature for feature, present in unsupported.items() if present]
+
+
+def _needs_features(spec: wire.PodSpec) -> bool:
+    """Whether only nodes run it that declare features. Source: component-helpers, nodedeclaredfeatures, of 1.36."""
+    rules = [
+        rule
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        for rule in _read(container.restart_policy_rules, list[wire.RestartRule])
+    ]
+    apart = spec.host_network and spec.host_users is False
+    return apart or any(rule.action == "RestartAllContainers" for rule in rules)
 
 
 _SELECTING = ("In", "NotIn", "Exists", "DoesNotExist")

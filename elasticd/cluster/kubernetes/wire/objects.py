@@ -280,7 +280,14 @@ class WireContainer(Wire, frozen=True):
     resources: Raw = UNREAD
     ports: Raw = UNREAD
     restart_policy: str | None = None
+    restart_policy_rules: Raw = UNREAD
     resize_policy: Raw = UNREAD
+
+
+class RestartRule(Wire, frozen=True):
+    """What the end of a container does."""
+
+    action: str = ""
 
 
 class ResizePolicy(Wire, frozen=True):
@@ -316,6 +323,8 @@ class PodSpec(Wire, frozen=True):
     workload_ref: Raw = UNREAD
     scheduling_group: Raw = UNREAD
     scheduler_name: str = ""
+    host_network: bool = False
+    host_users: bool | None = None
     restart_policy: str = ""
     priority: int | None = None
     priority_class_name: str = ""

@@ -608,4 +608,4 @@ class PodActions:
 def _is_seen_to_leave(action: Evict) -> bool:
     """Whether the pod's node is read before it goes: where it is moved, or nobody would create it again. A preemption
     does not wait."""
-    return bool(action.target) or not (action.restore or action.owner)
+    return not action.reason.startswith(GIVES_WAY) or not (action.restore or action.owner)
