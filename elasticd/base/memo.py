@@ -29,7 +29,7 @@ class Memo(Generic[K, S, T]):
         if cached is not None and cached[0] is source:
             return cached[1]
         value = self._function(key, source)
-        if len(self._cached) >= self._most:
+        if key not in self._cached and len(self._cached) >= self._most:
             self._cached.clear()
         self._cached[key] = (source, value)
         return value

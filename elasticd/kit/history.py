@@ -12,7 +12,7 @@ from elasticd.kit.surge import MOVED
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.workload import Series
+from elasticd.model.workload import Quality, Series
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -146,7 +146,7 @@ def point_of(series: Series) -> Point:
         total += sample.value
         if sample.pod:
             pods.add(sample.pod)
-    return Point(series.measured, total, len(pods))
+    return Point(series.measured, total, len(pods), series.quality is not Quality.PARTIAL)
 
 
 def timeline(series: Series, past: Past) -> tuple[Point, ...]:

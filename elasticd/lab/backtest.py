@@ -4,6 +4,7 @@ for everything.
 Knows recordings and policy files; knows nothing of what happens in a run.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -110,6 +111,7 @@ def _of_file(recording: Path, policies: Sequence[Path], registry: Registry, opti
     sources = (ResourceMetrics(resolution=options.resolution), *_other_series(recording, rows, options.series))
     tried = _candidates(policies, registry, sources)
     ref = _one_workload(policies, tried)
+    rows = _without_others(rows, ref, options.series)
     key = _key(recording, rows, ref, options.series)
     load = Load(str(recording), rows, key, _counts(rows, options, key))
     scenario = Scenario(_cluster(ref, load, options), _table(load, options), sources, tried)
@@ -200,6 +202,26 @@ def _one_workload(places: Sequence[Path], tried: Sequence[Candidate]) -> Ref:
         ref, other = others[0]
         raise ConfigError(other, "workload", f"must be {first[0]}, as in {first[1]}, is {ref}")
     return first[0]
+
+
+_CHANCE = "[0-9bcdfghjklmnpqrstvwxz]"
+"""A letter of what Kubernetes makes names of pods unique by; the hashes of old versions have all digits."""
+
+_SHAPES = {
+    "Deployment": f"-{_CHANCE}{{1,10}}-{_CHANCE}{{5}}",
+    "ReplicaSet": f"-{_CHANCE}{{5}}",
+    "ReplicationController": f"-{_CHANCE}{{5}}",
+    "StatefulSet": "-[0-9]+",
+}
+"""What the names of pods add to that of their workload, by its kind."""
+
+
+def _without_others(rows: Recording, ref: Ref, series: str) -> Recording:
+    """The recording without pods of others whose names begin like the workload's, as those of web-admin beside web. All
+    stay where none is named as Kubernetes does it."""
+    shape = re.compile(re.escape(f"{ref.namespace}/{ref.name}") + _SHAPES.get(ref.kind, ".*"))
+    own = {key: tracks for key, tracks in rows.pods.get(series, {}).items() if shape.fullmatch(key)}
+    return rows._replace(pods={**rows.pods, series: own}) if own else rows
 
 
 def _key(file: Path, rows: Recording, ref: Ref, series: str) -> str:

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 class Point(Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
     """What a series that was trusted came to: when its newest sample was measured, the sum of its samples, and of how
-    many pods (0: of the workload as a whole)."""
+    many pods (0: of the workload as a whole). `whole` False: samples of others were missing, so it was more."""
 
     at: float
     total: float
     pods: int
+    whole: bool = True
 
 
 class Run(Struct, frozen=True, gc=False, array_like=True):

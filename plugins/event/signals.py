@@ -111,7 +111,9 @@ def since(trigger: Trigger, track: Sequence[Point], newest: float, span: Span) -
     """Since when a trigger has not been active, given that it is not active now and was last read at `newest`."""
     earliest = newest
     for point in reversed(track):
-        if earliest <= span.enough or point.at < span.known or point.total > trigger.activation:
+        # A part may be below the activation where the whole is above.
+        active = point.total > trigger.activation or not point.whole
+        if earliest <= span.enough or point.at < span.known or active:
             break
         earliest = min(earliest, point.at)
     return earliest
@@ -136,6 +138,7 @@ def _active(over: Formula, tracks: Tracks, ends: dict[str, int], at: float) -> b
     for label, track in tracks.items():
         while ends[label] and track[ends[label] - 1].at > at:
             ends[label] -= 1
-        values[label] = track[ends[label] - 1].total if ends[label] else None
+        point = track[ends[label] - 1] if ends[label] else None
+        values[label] = point.total if point and point.whole else None
     value = over.of(values)
     return None if value is None else value > over.activation

@@ -22,6 +22,17 @@ def test_it_is_computed_once_until_the_source_is_another_object() -> None:
     assert len(calls) == 4
 
 
+def test_a_full_one_computes_a_changed_source_alone() -> None:
+    computed: list[int] = []
+    memo: Memo[int, tuple[int, ...], None] = Memo(lambda key, _: computed.append(key), most=3)
+    for key in (1, 2, 3):
+        memo(key, ())
+    memo(2, (1,))
+    for key in (1, 3):
+        memo(key, ())
+    assert computed == [1, 2, 3, 2]
+
+
 def test_what_it_raises_is_raised_each_time() -> None:
     memo: Memo[str, tuple[int, ...], int] = Memo(lambda _, source: 1 // len(source))
     found = []

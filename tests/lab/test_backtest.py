@@ -148,6 +148,32 @@ def test_processes_import_nothing_from_the_current_folder(folder: Path) -> None:
     assert not imported.exists()
 
 
+OTHERS = ["web-admin-6c8f7b9d4-m4kqz", "web-db-0", "web-backup-28912340-m4kqz", "web-worker-x7k2p", "web-shell"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "others"),
+    [
+        pytest.param("Deployment", "web-6c8f7b9d4-x7k2p", [*OTHERS, "web-0"], id="deployment"),
+        pytest.param("StatefulSet", "web-0", [*OTHERS, "web-6c8f7b9d4-x7k2p"], id="statefulset"),
+        pytest.param("ReplicaSet", "web-x7k2p", [*OTHERS, "web-6c8f7b9d4-x7k2p"], id="replicaset"),
+    ],
+)
+def test_pods_of_others_that_begin_like_it_are_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, own: str, others: list[str]
+) -> None:
+    """A recording has every pod of a namespace."""
+    policy = (folder / "lean.toml").read_text()
+    (folder / "lean.toml").write_text(policy.replace('name = "web"', f'name = "web", kind = "{kind}"'))
+    alone = rows(20, {0: 1}).replace("shop/web-0", f"shop/{own}")
+    (folder / "recording.csv").write_text(alone)
+    expected = called(capsys, "backtest", "lean.toml", *ASKED)
+    beside = [f"{BEGUN + 60 * minute},cpu,pod,shop/{name},0.3,60" for minute in range(20) for name in others]
+    (folder / "recording.csv").write_text("\n".join([alone.rstrip(), *beside, ""]))
+    assert called(capsys, "backtest", "lean.toml", *ASKED) == expected
+    assert expected[0] == 0
+
+
 def test_the_pods_of_a_recording_are_ready_at_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["roomy.toml", *ASKED, "--start-seconds", "100", "--out", "out.csv", "--jobs", "1"]
     assert called(capsys, "backtest", *arguments)[0] == 0

@@ -95,6 +95,19 @@ def test_idle_only_after_a_cooldown_without_activity(
     assert (said.replicas, said.reason) == (wanted, "TriggersCooling" if wanted else "TriggersIdle")
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [event(), event({"series": "queue"}, formula={"expression": "queue", "average_value": 10})],
+    ids=["a trigger", "a formula"],
+)
+@pytest.mark.parametrize(("whole", "wanted"), [(True, 0), (False, 1)], ids=["all had samples", "one had none"])
+def test_a_part_of_the_samples_is_not_quiet(whole: bool, wanted: int, strategy: Event) -> None:
+    """A pod that works may have no sample yet."""
+    track = tuple(Point(NOW - age, 0.0, 3, whole or age != 150) for age in (310, 150, 5))
+    said = ask(strategy, seen(3, pods(3), waiting(0)), Past(NOW - 10_000, points={"queue": track}))
+    assert said.replicas == wanted
+
+
 QUIET = [(float(age), 0.0) for age in range(600, 0, -30)]
 
 

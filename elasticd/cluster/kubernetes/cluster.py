@@ -562,7 +562,10 @@ class KubernetesCluster:
 
     async def _count(self, action: Scale | Create) -> Answer:
         if isinstance(action, Scale):
-            return await self._settle(action) or await self._scaler.scale(action, self._allowed)
+            stop = await self._settle(action)
+            if stop is None and action.removes is not None:
+                stop = await self._pod_actions.why_budget_forbids(action.removes)
+            return stop or await self._scaler.scale(action, self._allowed)
         return await self._jobs.create(action, self._allowed)
 
     async def act(self, action: Action) -> Answer:

@@ -106,8 +106,13 @@ class Replay:
             why = f"{policy.name} reads {', '.join(missing)}, which its policy did not read then"
             yield Replayed(decision, "not known", why=why)
             return
-        made = evaluate(_without_wait(case, decision)).decision
+        # A fall waits by the wishes before, which are those of the recorded policy.
+        if case.caps is not None:
+            case = replace(case, caps=replace(case.caps, falls_after=0.0))
+        made = evaluate(case).decision
         same = (made.replicas, made.verdict) == (decision.replicas, decision.verdict)
+        if any(limit.name == WAITS for limit in decision.limits):
+            same = made.asked == decision.asked
         yield Replayed(decision, "same" if same else "otherwise", made)
 
     def _case(self, decision: Decision, parts: Mapping[str, bytes], policy: Policy, hooks: Hooks) -> Case:
@@ -132,14 +137,6 @@ def _as_recorded(made: Decision, decision: Decision) -> Decision:
     if isinstance(made.action, Scale) and isinstance(decision.action, Scale) and decision.action.counted is None:
         return replace(made, action=replace(made.action, counted=None))
     return made
-
-
-def _without_wait(case: Case, decision: Decision) -> Case:
-    """The case in which a fall waits only where the recorded one did: the wishes before are those of its policy, from
-    which no other's has ever been wanted for long."""
-    if case.caps is None or any(limit.name == WAITS for limit in decision.limits):
-        return case
-    return replace(case, caps=replace(case.caps, falls_after=0.0))
 
 
 class Difference(Struct, frozen=True):

@@ -101,6 +101,26 @@ async def test_a_pod_that_comes_again_ends_before_its_copy_begins(
     assert {key: options[key] for key in options if key != "preconditions"} == asked
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        pytest.param({}, "", id="it may go"),
+        pytest.param(status(429, "TooManyRequests", "no"), "a PodDisruptionBudget forbids it: no", id="a budget"),
+        pytest.param(status(500, "InternalError", "two budgets"), "", id="several select it"),
+        pytest.param(status(403, "Forbidden", "no"), "", id="it may not be asked"),
+    ],
+)
+async def test_budgets_are_asked_where_a_controller_removes_a_pod(
+    api: FakeApi, evictor: PodWriter, said: Any, message: str
+) -> None:
+    """The server asks none of them when a count falls, and the watch of them may be late."""
+    api.on("POST", EVICTION, said)
+    stop = await evictor.why_budget_forbids(ACTION)
+    assert (stop.message if stop else "") == message
+    (asked,) = api.asked("POST", EVICTION)
+    assert (asked.query, asked.body["deleteOptions"]) == ({"dryRun": "All"}, {"preconditions": {"uid": ACTION.uid}})
+
+
 async def test_a_trial_is_a_dry_run_of_the_eviction(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, status(429, "TooManyRequests", VIOLATES))
     answer = await evictor.evict(ACTION, granted, dry_run=True)

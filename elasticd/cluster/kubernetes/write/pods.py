@@ -227,6 +227,19 @@ class PodWriter:
             return await self._give_up(action, eviction.unanswered, answer, allowed)
         return answer
 
+    async def why_budget_forbids(self, action: Evict) -> Answer | None:
+        """Why a PodDisruptionBudget forbids the pod to go now, as the server says to a dry run; None: none does, or the
+        server does not say, as of a pod that several select, of which it evicts none."""
+        try:
+            if version := await self._discovery.body_of("v1", "pods/eviction"):
+                body = _eviction_body(action, version, {"uid": action.uid})
+                await self._session.send(_dry(PODS.request("create", *_place(action.workload), "eviction", body=body)))
+        except ApiError as error:
+            if error.code == 429:
+                message = f"a PodDisruptionBudget forbids it: {error.message}"
+                return Answer("refused", 429, message, "Budget")
+        return None
+
     async def _evict_as_it_is(self, eviction: _Eviction, unfit: Unfit | None) -> Answer:
         """Read the pod and send what names its version. Of one that has changed meanwhile, only its preemption is
         repeated: whether it is to be moved is judged anew."""
@@ -468,14 +481,30 @@ def _eviction_request(eviction: _Eviction, pod: PodState) -> Request:
     preconditions = {"uid": action.uid, "resourceVersion": pod.version}
     # A copy under its name must not begin before its kubelet has said that the pod has ended.
     grace = {"gracePeriodSeconds": 1} if action.restore and pod.graceless else {}
-    body = {
-        "apiVersion": eviction.version,
-        "kind": "Eviction",
-        "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "deleteOptions": {"preconditions": preconditions, **grace},
-    }
-    request = PODS.request("create", ref.namespace, ref.name, "eviction", body=encode(body))
-    return replace(request, params={"dryRun": "All"}) if eviction.dry_run else request
+    body = _eviction_body(action, eviction.version, preconditions, **grace)
+    request = PODS.request("create", *_place(ref), "eviction", body=body)
+    return _dry(request) if eviction.dry_run else request
+
+
+def _eviction_body(action: Evict, version: str, preconditions: dict[str, str], **options: int) -> bytes:
+    ref = action.workload
+    return encode(
+        {
+            "apiVersion": version,
+            "kind": "Eviction",
+            "metadata": {"name": ref.name, "namespace": ref.namespace},
+            "deleteOptions": {"preconditions": preconditions, **options},
+        }
+    )
+
+
+def _place(ref: Ref) -> tuple[str, str]:
+    return ref.namespace, ref.name
+
+
+def _dry(request: Request) -> Request:
+    """The request, of which the server says what would come, and does nothing."""
+    return replace(request, params={"dryRun": "All"})
 
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -521,6 +550,10 @@ class PodActions:
                 if answer.result == "done":
                     self._pods.assume(action.workload, action.uid, nominated=action.node)
                 return answer
+
+    async def why_budget_forbids(self, action: Evict) -> Answer | None:
+        """Why a PodDisruptionBudget forbids a pod to go that its controller is to remove: the server asks none then."""
+        return await self._writer.why_budget_forbids(action)
 
     async def _bind(self, action: Bind) -> Answer:
         answer = await self._writer.bind(action, lambda: self._allowed() or self._unfit(action))
