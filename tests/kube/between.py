@@ -51,7 +51,7 @@ def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -
     """What a request is for, in a word or two; empty: it is no step that is cut in on."""
     for known, end, name in _WRITES:
         if method == known and re.fullmatch(_NAMESPACE + end, path):
-            return _step_of_trial(sent) if name == "create" and query.get("dryRun") else name
+            return _step_of_trial(name, sent) if query.get("dryRun") else name
     if method == "PATCH" and re.fullmatch(r"/api/v1/persistentvolumes/[^/]+", path):
         return "keep volume"
     noted = ((sent or {}).get("metadata") or {}).get("annotations") or {}
@@ -64,9 +64,9 @@ def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -
     return f"claim {json.loads(noted[SURGE])['phase']}" if noted[SURGE] else "clear"
 
 
-def _step_of_trial(sent: Any) -> str:
-    """A second trial, by the pod's own name, follows the first."""
-    return "" if "name" in sent["metadata"] else "try"
+def _step_of_trial(name: str, sent: Any) -> str:
+    """A second trial, by the pod's own name, follows the first; an eviction is tried before a count is lowered."""
+    return "" if name != "create" or "name" in sent["metadata"] else "try"
 
 
 def _step_of_takeover(path: str, noted: Mapping[str, Any]) -> str:
