@@ -14,8 +14,8 @@ LOST_WITHIN = 600.0
 """Seconds for which a lost series counts: after that it is one that is not there."""
 
 BURST = 60.0
-"""Seconds within which series are lost together, and longer where a workload is looked at so rarely that its loss is
-noticed later. Those of queues that are absent while they are empty go at any time."""
+"""Seconds within which series are lost together, and longer where a workload is looked at so rarely that a source that
+fails is noticed later. Those of queues that are absent while they are empty go at any time, and are noticed at once."""
 
 RECOUNTED = 0.05
 """Seconds after which series are counted again, if nothing was decided meanwhile."""
@@ -39,6 +39,10 @@ class _Lacking(Struct, frozen=True):
     since: float
     was_known: bool
     within: float = BURST
+
+    def belongs(self, first: float, last: float) -> bool:
+        """Whether it was lost with those that had been lost together between these times."""
+        return first - self.within <= self.since <= last + self.within - BURST
 
 
 class _OfDecision(Struct, frozen=True):
@@ -131,9 +135,7 @@ class KnownSeries:
             lacking = [series for of in decisions for series in of.lacking.values()]
             known = sum(len(of.known) for of in decisions)
             lost = [series for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
-            together = sum(
-                any(first - each.within <= each.since <= last for first, last in self._bursts) for each in lost
-            )
+            together = sum(any(each.belongs(*burst) for burst in self._bursts) for each in lost)
             just_lost = sum(each.since >= now - each.within for each in lost)
             self._last_counts = SeriesCounts(known, len(lost), known + len(lacking), together, just_lost)
             self._counted_at = now
@@ -152,9 +154,10 @@ class KnownSeries:
 
 def _of(record: Decision, before: _OfDecision) -> _OfDecision:
     known = frozenset(series.name for series in record.series if is_known(series))
-    within = min(LOST_WITHIN, max(BURST, before.interval + BURST / 2))
+    rarely = min(LOST_WITHIN, max(BURST, before.interval + BURST / 2))
     lacking = {
-        series.name: before.lacking.get(series.name) or _Lacking(record.at, series.name in before.known, within)
+        series.name: before.lacking.get(series.name)
+        or _Lacking(record.at, series.name in before.known, BURST if series.presumed else rarely)
         for series in record.series
         if series.name not in known
     }

@@ -513,9 +513,10 @@ class _MoveState:
             return self._enter("out", "NotTheOnly", f"{old.name} is not the only one with the lowest deletion cost")
         if delayed := self._delay(restraints):
             return delayed
+        marked = old.annotations.get(COST) == LEAST
         if late := self._late_to_mark():  # of a marked pod too: its controller needs time to remove it
-            return self._enter("back", *late)
-        return None if old.annotations.get(COST) == LEAST else self._mark(old)
+            return self._enter("back", *(("TooLate", "its count could not be lowered in time") if marked else late))
+        return None if marked else self._mark(old)
 
     def out(self, restraints: Restraints) -> Step:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""

@@ -1029,13 +1029,13 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
 
 
 KNOWN = Series("q", "s", Quality.FRESH)
-LOST_SERIES = replace(KNOWN, presumed=True)
+LOST_SERIES, FAILED = replace(KNOWN, presumed=True), replace(KNOWN, quality=Quality.ERROR)
 
 
-def decide(journal: Journal, at: float, lost: int, of: int = 20, **changes: Any) -> None:
+def decide(journal: Journal, at: float, lost: int, of: int = 20, gone: Series = LOST_SERIES, **changes: Any) -> None:
     """Decide about so many workloads, of which the last ones have lost their series."""
     for number in range(of):
-        series = KNOWN if number < of - lost else LOST_SERIES
+        series = KNOWN if number < of - lost else gone
         journal.append(decision(at, workload=Ref("shop", "Deployment", f"w{number}"), series=(series,), **changes))
 
 
@@ -1141,24 +1141,28 @@ async def test_a_series_lost_later_is_not_one_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("every", "interval", "reason"),
+    ("gone", "every", "interval", "reason"),
     [
-        pytest.param(7, 30, "", id="one after the other, as queues that are absent while they are empty"),
-        pytest.param(4, 30, "Breaker", id="within a minute"),
-        pytest.param(20, 300, "Breaker", id="within the interval in which each is looked at"),
+        pytest.param(LOST_SERIES, 7, 30, "", id="as queues that are absent while they are empty"),
+        pytest.param(LOST_SERIES, 7, 300, "", id="which is seen at once, however rarely they are looked at"),
+        pytest.param(LOST_SERIES, 4, 30, "Breaker", id="within a minute"),
+        pytest.param(FAILED, 7, 30, "", id="sources that fail"),
+        pytest.param(FAILED, 20, 300, "Breaker", id="a source that fails, seen when each is looked at"),
     ],
 )
-async def test_series_that_go_one_by_one_are_not_lost_together(every: int, interval: float, reason: str) -> None:
+async def test_series_that_go_one_by_one_are_not_lost_together(
+    gone: Series, every: int, interval: float, reason: str
+) -> None:
     """While half of them are away no count falls; then it does, although some still are."""
     journal = Journal()
     door = Door(journal=journal)
     await door.look()
     for lost in range(13):
-        decide(journal, door.clock.now(), lost, interval=interval)
+        decide(journal, door.clock.now(), lost, gone=gone, interval=interval)
         await door.wait(every)
         await door.disruption.act(FALL)
     assert (await door.disruption.act(FALL)).reason == "Breaker"
-    decide(journal, door.clock.now(), lost=2)
+    decide(journal, door.clock.now(), lost=2, gone=gone, interval=interval)
     assert (await door.disruption.act(FALL)).reason == reason
 
 

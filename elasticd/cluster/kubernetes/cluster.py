@@ -564,7 +564,7 @@ class KubernetesCluster:
         if isinstance(action, Scale):
             stop = await self._settle(action)
             if stop is None and action.removes is not None:
-                stop = await self._pod_actions.why_budget_forbids(action.removes)
+                stop = await self._pod_actions.why_kept(action.removes)
             return stop or await self._scaler.scale(action, self._allowed)
         return await self._jobs.create(action, self._allowed)
 

@@ -31,6 +31,7 @@ class Writer(PodWriter):
         """What happens before its turn comes."""
         self.node: Callable[[str], Node | None] = lambda _: None
         """What the server says of a node."""
+        self.judged = 2.0
 
     async def read_node(self, name: str) -> Node | None:
         return self.node(name)
@@ -53,6 +54,9 @@ class Writer(PodWriter):
     ) -> Answer:
         return await self._say(TryEvict(action) if dry_run else action, allowed)
 
+    async def why_budget_forbids(self, action: Evict, allowed: Allowed) -> Answer | None:
+        return await self._say(TryEvict(action), allowed)
+
     async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
         return await self._say(TryEvict(action), allowed)
 
@@ -69,7 +73,8 @@ class Scene:
         self.writer, self.restorer = Writer(answer), Writer(answer)
         self.writer.node = self.nodes.get
         stores = (self.pods, self.nodes)
-        self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append, lambda: 100.0)
+        self.now = 100.0
+        self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append, lambda: self.now)
 
     def _allowed(self) -> Answer | None:
         return None if self.leads else NOT_LEADING
@@ -125,6 +130,34 @@ async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, sai
 
 
 MOVES = {"reason": "n is cordoned"}
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(2.0, ""), (2.1, "Outdated")])
+async def test_a_pod_is_judged_anew_whose_node_was_long_read(seconds: float, reason: str) -> None:
+    scene = Scene()
+
+    def look(name: str) -> Node | None:
+        scene.now += seconds
+        return scene.nodes.get(name)
+
+    scene.writer.node = look
+    assert (await scene.actions.act(replace(EVICT, owner="rs", **MOVES))).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        pytest.param(node("n"), "a budget forbids it", id="as the watch shows it"),
+        pytest.param(node("n", labels={"tier": "a"}), "n has changed", id="its node is another"),
+    ],
+)
+async def test_a_pod_that_its_controller_removes_is_asked_about(shown: Node, message: str) -> None:
+    """The server asks neither about its node nor about budgets."""
+    scene = Scene(answer=Answer("refused", 429, "a budget forbids it", "Budget"))
+    scene.writer.node = lambda _: shown
+    stop = await scene.actions.why_kept(EVICT)
+    assert stop is not None
+    assert message in stop.message
 
 
 @pytest.mark.parametrize(

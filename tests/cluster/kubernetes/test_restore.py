@@ -588,6 +588,17 @@ async def test_restore_waits_and_reports_while_another_pod_has_the_name(
         await until(lambda: not one.underway)
 
 
+async def test_a_name_is_free_once_its_record_is_deleted(server: Server, session: Session, clock: HurriedClock) -> None:
+    """A person does as they are told: the newer version replaces it."""
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        server.pod = running("stranger", labels={"app": "other"})
+        await until(lambda: one.fault)
+        server.records.clear()
+        await until(lambda: not one.underway)
+        assert server.pod is not None
+
+
 @pytest.mark.parametrize(
     ("annotations", "waits"),
     [

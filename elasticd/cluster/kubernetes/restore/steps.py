@@ -425,6 +425,8 @@ class RestorationSteps:
             logger.info("%s was replaced by %s %s", self.restoration.pod, *state.controller[:2])
             return await self._forget()
         self._enter(NAME_TAKEN)
+        if await self._records.read(self.restoration) is None:  # a person has deleted it, as the other replaces it
+            return True
         raise ApiError(409, "AlreadyExists", "another pod has its name; if that replaces it, delete the record")
 
     async def _forget(self) -> bool:

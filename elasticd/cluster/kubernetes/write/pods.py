@@ -227,18 +227,21 @@ class PodWriter:
             return await self._give_up(action, eviction.unanswered, answer, allowed)
         return answer
 
-    async def why_budget_forbids(self, action: Evict) -> Answer | None:
-        """Why a PodDisruptionBudget forbids the pod to go now, as the server says to a dry run; None: none does, or the
-        server does not say, as of a pod that several select, of which it evicts none."""
+    async def why_budget_forbids(self, action: Evict, allowed: Allowed) -> Answer | None:
+        """Why a PodDisruptionBudget forbids the pod to go now, as the server says to a dry run, or why that is not
+        asked; None: none does, or the server does not say, as of a pod that several select, of which it evicts none."""
         try:
-            if version := await self._discovery.body_of("v1", "pods/eviction"):
-                body = _eviction_body(action, version, {"uid": action.uid})
-                await self._session.send(_dry(PODS.request("create", *_place(action.workload), "eviction", body=body)))
+            version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:
-            if error.code == 429:
-                message = f"a PodDisruptionBudget forbids it: {error.message}"
-                return Answer("refused", 429, message, "Budget")
-        return None
+            return refused_by(error)
+        if version is None:
+            return None
+        body = _eviction_body(action, version, {"uid": action.uid})
+        request = _dry(PODS.request("create", *_place(action.workload), "eviction", body=body))
+        answer = await self._send(request, allowed, None, _not_evicted, None, self.judged)
+        if answer.reason == "Budget":
+            return replace(answer, message=f"a PodDisruptionBudget forbids it: {answer.message}")
+        return answer if answer.result == "refused" and answer.reason != "Budgets" else None
 
     async def _evict_as_it_is(self, eviction: _Eviction, unfit: Unfit | None) -> Answer:
         """Read the pod and send what names its version. Of one that has changed meanwhile, only its preemption is
@@ -551,9 +554,10 @@ class PodActions:
                     self._pods.assume(action.workload, action.uid, nominated=action.node)
                 return answer
 
-    async def why_budget_forbids(self, action: Evict) -> Answer | None:
-        """Why a PodDisruptionBudget forbids a pod to go that its controller is to remove: the server asks none then."""
-        return await self._writer.why_budget_forbids(action)
+    async def why_kept(self, action: Evict) -> Answer | None:
+        """Why a pod may not go that its controller is to remove, of which the server asks no PodDisruptionBudget: its
+        node is another than the watch shows, or a budget forbids it."""
+        return await self._why_changed(action) or await self._writer.why_budget_forbids(action, self._allowed)
 
     async def _bind(self, action: Bind) -> Answer:
         answer = await self._writer.bind(action, lambda: self._allowed() or self._unfit(action))
@@ -624,12 +628,17 @@ class PodActions:
     async def _why_changed(self, action: Evict) -> Answer | None:
         """Whether a pod's node is another than the watch shows, which may have fallen silent, or be that of a server
         whose cache stands still. None: it is the same."""
+        begun = self._now()
         try:
             node = await self._writer.read_node(action.node)
         except ApiError as error:
             return refused_by(error)
         changed = reasons_to_leave(node) != reasons_to_leave(self._nodes.get(action.node))
-        return outdated(action.node) if changed else None
+        if changed:
+            return outdated(action.node)
+        if (seconds := self._now() - begun) > self._writer.judged:
+            return Answer("refused", message=f"it has waited {seconds:.1f} s, and is judged anew", reason=OUTDATED)
+        return None
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
