@@ -22,7 +22,7 @@ from elasticd.decision.quality import (
     grade,
     unseen,
 )
-from elasticd.kit.unseen import why_unseen
+from elasticd.kit.unseen import why_outgrown, why_unseen
 from elasticd.model.policy import Policy
 from elasticd.model.workload import (
     BulkLookup,
@@ -78,7 +78,7 @@ def series_of(
         names = frozenset(
             name for reading in readings for name in (*reading.pods, *reading.workloads, *reading.forecasts)
         )
-    cut = _Cut(policy, workload.ref, pods, at)
+    cut = _Cut(policy, workload, pods, at)
     found = {name: cut.series(name, readings) for name in _in_order(names)}
     if why := why_unseen(workload, pods):
         return {name: unseen(series, why) if _is_of_pods(series) else series for name, series in found.items()}
@@ -153,10 +153,10 @@ and again at the poll."""
 class _Cut:
     """Cuts the series of one workload and its pods out of the readings of all sources."""
 
-    def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
-        self._policy, self._trust = policy, policy.trust
-        self._ref, self._pods, self._at = ref, pods, at
-        self._keys, self._expected = sample_keys(ref, pods)
+    def __init__(self, policy: Policy, workload: Workload, pods: tuple[Pod, ...], at: float) -> None:
+        self._policy, self._trust, self._workload = policy, policy.trust, workload
+        self._ref, self._pods, self._at = workload.ref, pods, at
+        self._keys, self._expected = sample_keys(self._ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted, else the one with most of its samples, else one that says why not."""
@@ -200,7 +200,11 @@ class _Cut:
     def _doubt(self, series: Series, reading: Readings) -> Series:
         if why := reading.doubts.get(series.name):
             return doubted(series, why)
-        why = reading.doubted_workloads.get(str(self._ref))
+        if not reading.doubted_workloads and not reading.counted:
+            return series
+        why, counted = reading.doubted_workloads.get(str(self._ref)), reading.counted.get(str(self._ref))
+        if not why and counted is not None:  # the watches may have been silent until now
+            why = why_outgrown(self._workload, counted)
         return unseen(series, why) if why else series
 
     def _keep(self, table: object, series: Series) -> None:

@@ -9,7 +9,7 @@ from elasticd.base.units import format_amount, format_milli, milli, parse_quanti
 from elasticd.kit.bands import band_around
 from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, steady
-from elasticd.kit.evictability import CRITICAL, SPARE, rooted, sparing_annotation, stationary
+from elasticd.kit.evictability import CRITICAL, SPARE, has_run_for, rooted, sparing_annotation, stationary
 from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.kit.mounts import (
@@ -89,7 +89,7 @@ __all__ = [
     "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
-    "SPARE", "rooted", "sparing_annotation", "stationary", "whose",
+    "SPARE", "has_run_for", "rooted", "sparing_annotation", "stationary", "whose",
     # values
     "Derived", "Memo", "format_amount", "format_milli", "milli", "parse_quantity", "possible_namespace", "whole_number",
 ]  # fmt: skip

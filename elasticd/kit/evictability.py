@@ -22,6 +22,19 @@ OWN = ("app.kubernetes.io/name", "elasticd")
 """The label of elasticd's own pods."""
 
 
+AHEAD = 60.0
+"""Seconds: a node's clock that is no more ahead is right before long."""
+
+
+def has_run_for(pod: Pod, at: float) -> float | None:
+    """For how many seconds a pod has run at this time; None: it has not started. It started by the clock of its node:
+    where that was far ahead, or behind, it is as old as the API server says, which knows only when it was created."""
+    if pod.started is None:
+        return None
+    begun = pod.created or at if pod.started > at + AHEAD else min(pod.started, at)
+    return at - max(begun, pod.created)
+
+
 def stationary(pod: Pod) -> bool:
     """Whether a pod belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where
     it does not. Such a pod is never reported as one that stays."""

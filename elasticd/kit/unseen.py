@@ -25,6 +25,15 @@ def why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
     return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
 
 
+def why_outgrown(workload: Workload, counted: int) -> str:
+    """Why a value is too low that was made when the workload's controller was seen to count so many pods; empty: it
+    counts no more by now, or too few to matter."""
+    now = min(workload.status_replicas, workload.replicas)
+    if counted >= now or not lacks_more_than_may(now, counted):
+        return ""
+    return f"it was read when {counted} pods were known, and there are {now}"
+
+
 def _count_active(_: Ref, pods: tuple[Pod, ...]) -> int:
     return sum(pod.is_active for pod in pods)
 

@@ -204,11 +204,11 @@ def _one_workload(places: Sequence[Path], tried: Sequence[Candidate]) -> Ref:
     return first[0]
 
 
-_CHANCE = "[0-9bcdfghjklmnpqrstvwxz]"
-"""A letter of what Kubernetes makes names of pods unique by; the hashes of old versions have all digits."""
+_CHANCE = "[2456789bcdfghjklmnpqrstvwxz]"
+"""A letter of what Kubernetes makes names of pods unique by."""
 
 _SHAPES = {
-    "Deployment": f"-{_CHANCE}{{1,10}}-{_CHANCE}{{5}}",
+    "Deployment": f"-{_CHANCE}{{6,10}}-{_CHANCE}{{5}}",
     "ReplicaSet": f"-{_CHANCE}{{5}}",
     "ReplicationController": f"-{_CHANCE}{{5}}",
     "StatefulSet": "-[0-9]+",

@@ -516,7 +516,8 @@ class Readings(Struct, frozen=True, gc=False):
     `learning`: all that `faults` say is that too few samples have been seen so far, which is no failure.
     `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
     `pods` then. `doubts` says of a series, by name, why its samples may be too low: they may raise a count, not lower
-    it; `doubted_workloads` of all series of a workload, "NAMESPACE/KIND/NAME".
+    it; `doubted_workloads` of all series of a workload, "NAMESPACE/KIND/NAME". `counted`: of such a workload, how many
+    pods its controller counted when its values were made of those that were seen.
     """
 
     source: str
@@ -534,6 +535,7 @@ class Readings(Struct, frozen=True, gc=False):
     doubts: Mapping[str, str] = {}
     learning: bool = False
     doubted_workloads: Mapping[str, str] = {}
+    counted: Mapping[str, int] = {}
 
 
 Samples = tuple[Sample, ...]

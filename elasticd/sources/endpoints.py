@@ -125,11 +125,12 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
 
 class _Plan(Struct, frozen=True):
     """The pods that are asked for a workload, by key, out of `population` that are ready; and why these may be too few
-    (empty: they are not)."""
+    (empty: they are not); and how many its controller counted."""
 
     keys: tuple[str, ...]
     population: int
     doubt: str = ""
+    counted: int = 0
 
 
 class _Endpoints:
@@ -169,7 +170,8 @@ class _Endpoints:
                 elif plan.keys:
                     faults[name] = self._missing_metric(name, workload, plan, answers) or faults.get(name, _NOT_YET)
         doubted = {workload: plan.doubt for workload, plan in plans.items() if plan.doubt}
-        return Readings(label, now, workloads=workloads, faults=faults, doubted_workloads=doubted)
+        counted = {workload: plan.counted for workload, plan in plans.items()}
+        return Readings(label, now, workloads=workloads, faults=faults, doubted_workloads=doubted, counted=counted)
 
     def _plan_workloads(self, now: float) -> dict[str, _Plan]:
         snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
@@ -183,7 +185,8 @@ class _Endpoints:
                 order = {key: self._order(key, pod, now) for key, pod in ready.items()}
                 keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)
                 addresses.update((key, ready[key].address) for key in keys)
-                plans[str(ref)] = _Plan(tuple(keys), len(ready), why_unseen(workload, pods))
+                doubt = why_unseen(workload, pods)
+                plans[str(ref)] = _Plan(tuple(keys), len(ready), doubt, workload.status_replicas)
         self._addresses = addresses
         return plans
 

@@ -24,7 +24,15 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import CRITICAL, going_claim, knows_volumes, local_claim, possible_namespace, sparing_annotation
+from elasticd.kit import (
+    CRITICAL,
+    going_claim,
+    has_run_for,
+    knows_volumes,
+    local_claim,
+    possible_namespace,
+    sparing_annotation,
+)
 
 from .protection import CLASSES, Cause, Group, Lesser, NodePods, Rank, budgets_of, mends_of, node_pods, within
 from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
@@ -236,8 +244,10 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             yield from _storage_of(pod, nodes)
         if going_claim(pod, nodes.volumes):
             yield "going_claims"
-        if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
-            yield "min_run"
+        if self.mode != "paper" and self.min_run:
+            seconds = has_run_for(pod, at)
+            if seconds is None or seconds < self.min_run:
+                yield "min_run"
         if annotation := sparing_annotation(pod):
             yield annotation
 

@@ -279,6 +279,16 @@ def test_what_others_used_makes_up_for_no_pod(other: Pod, partial: bool) -> None
     assert [one.pod for one in series.samples] == (["a"] if other.phase == "Failed" else ["a", "x"])
 
 
+@pytest.mark.parametrize(("then", "doubted"), [(4, True), (15, True), (16, False), (20, False)])
+def test_a_value_from_before_a_growth_lowers_no_count(then: int, doubted: bool) -> None:
+    """All watches have been silent until now, and the value was made of the pods that were known."""
+    workload = replace(WORKLOAD, replicas=16, status_replicas=16)
+    all_pods = tuple(pod(f"p{number}") for number in range(16))
+    reading = Readings("s", NOW, workloads={"queue": {str(REF): use(7)}}, counted={str(REF): then})
+    series = observe(POLICY, workload, View(all_pods), [reading], None, NOW).series["queue"]
+    assert (series.trusted, series.unseen) == (not doubted, doubted)
+
+
 def test_pods_that_two_do_not_see_are_told_once() -> None:
     """Their series is not lost for that."""
     workload = replace(WORKLOAD, replicas=3, status_replicas=3)

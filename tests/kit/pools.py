@@ -52,7 +52,9 @@ def _mend(mend: Mend, index: int) -> str:
 
 def pod(name: str, cpu: float = 0.1, memory: float = 64 * MIB, on: str = "", **more: Any) -> Pod:
     """A pod of the shop that was just made, and of which nobody said that it is ready."""
-    fields: dict[str, Any] = {"namespace": "shop", "created": NOW, "started": None, "ready": None}
+    began = more.get("started")
+    created = NOW if began is None else min(NOW, began)
+    fields: dict[str, Any] = {"namespace": "shop", "created": created, "started": None, "ready": None}
     return testing.pod(name, cpu, memory, on, **(fields | more))
 
 

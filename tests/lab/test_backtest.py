@@ -149,6 +149,7 @@ def test_processes_import_nothing_from_the_current_folder(folder: Path) -> None:
 
 
 OTHERS = ["web-admin-6c8f7b9d4-m4kqz", "web-db-0", "web-backup-28912340-m4kqz", "web-worker-x7k2p", "web-shell"]
+OTHERS += ["web-gw-x7k2p", "web-28912340-m4kqz"]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,8 @@ def test_t5_pods_follow_the_thesis_before_and_after_label_changes() -> None:
     assert placed == {"pod1": "node1", "pod2": "node3", "pod3": "node1", "pod4": "node3", "pod5": ""}
 
     after = thesis(node1="backend", node2="frontend", node3="backend")
-    there = [replace(one, node=placed[one.name], phase="Running", started=LONG_AGO) for one in T5 if placed[one.name]]
+    ran = {"phase": "Running", "created": LONG_AGO, "started": LONG_AGO}
+    there = [replace(one, node=placed[one.name], **ran) for one in T5 if placed[one.name]]
     (move,) = moving(strategies, columns(after, there, use), long_ago(*after))
     assert (move.pod.name, move.node, move.target, move.verdict) == ("pod3", "node1", "node2", "move")
     assert move.action is not None

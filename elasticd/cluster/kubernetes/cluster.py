@@ -387,7 +387,7 @@ class KubernetesCluster:
             elector.note_rollback = partial(parts.deps.rollbacks.note, "leases")
         deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
-        self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
+        self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume, view.workload_store.get)
         self._patcher = Patcher(session, deps.discovery, parts.budget)
         self._late = LateEvictions(
             session, parts.budget, clock, view.pod_store, lambda: elector.abandoned if elector else -math.inf

@@ -16,7 +16,7 @@ from elasticd.base.text import counted, raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft, outdated
-from elasticd.kit.evictability import rooted
+from elasticd.kit.evictability import has_run_for, rooted
 from elasticd.kit.mounts import local_claim, shared_claim
 from elasticd.kit.node_selection import lasting
 from elasticd.kit.node_table import NodeTable
@@ -60,9 +60,6 @@ RETURNS = Backoff(60.0)
 
 MOST_RETURNS = 4
 """Pods that leave so, until the node changes or a day has passed."""
-
-AHEAD = 60.0
-"""Seconds: a node's clock that is no more ahead is right before long."""
 
 TRIES = 100
 """Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
@@ -387,12 +384,9 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
 
 
 def _is_young(pod: Pod, table: MovesTable, at: float) -> bool:
-    """Whether it has not run for `min_age` seconds. It started by the clock of its node; where that was far ahead, it
-    is as old as the API server says, which knows only when it was created."""
-    if pod.started is None:
-        return True
-    begun = pod.created or at if pod.started > at + AHEAD else min(pod.started, at)
-    return at - begun < table.min_age
+    """Whether it has not run for `min_age` seconds."""
+    seconds = has_run_for(pod, at)
+    return seconds is None or seconds < table.min_age
 
 
 def _why_lost(pod: Pod, table: MovesTable) -> Refused | None:

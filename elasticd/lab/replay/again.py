@@ -112,7 +112,7 @@ class Replay:
         made = evaluate(case).decision
         same = (made.replicas, made.verdict) == (decision.replicas, decision.verdict)
         if any(limit.name == WAITS for limit in decision.limits):
-            same = made.asked == decision.asked
+            same = same or made.asked == decision.asked
         yield Replayed(decision, "same" if same else "otherwise", made)
 
     def _case(self, decision: Decision, parts: Mapping[str, bytes], policy: Policy, hooks: Hooks) -> Case:

@@ -111,6 +111,7 @@ BY_SEVERAL = status(500, "InternalError", "This pod has more than one PodDisrupt
         pytest.param({}, "", id="it may go"),
         pytest.param(BY_BUDGET, "a PodDisruptionBudget forbids it: no disruption budget", id="a budget"),
         pytest.param(status(429, "TooManyRequests", "busy"), "", id="the server is busy"),
+        pytest.param(status(500, "InternalError", "a webhook"), "500 InternalError: a webhook", id="nobody knows"),
         pytest.param(BY_SEVERAL, "", id="several select it"),
         pytest.param(status(403, "Forbidden", "no"), "", id="it may not be asked"),
     ],

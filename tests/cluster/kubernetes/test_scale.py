@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, KEPT, Scaler
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Evict, Scale
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Ref, Workload
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, hang, page, scale, status, until
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
@@ -140,6 +140,23 @@ async def test_a_fall_is_judged_anew_where_more_pods_are_counted(
     api.on("PATCH", PATH, CONFLICT, scale(DOWN.after))
     api.on("GET", PATH, scale(DOWN.before) | {"status": {"replicas": now}})
     answer = await bench.scale(replace(DOWN, counted=counted))
+    assert (answer.result, answer.message) == ("conflict" if message else "done", message)
+
+
+@pytest.mark.parametrize(("label", "message"), [("web", ""), ("api", "its labels have changed")])
+async def test_a_label_that_was_changed_meanwhile_is_a_conflict(
+    api: FakeApi, session: Session, clock: HurriedClock, label: str, message: str
+) -> None:
+    """A policy may have selected the workload by it."""
+    listed = marked()
+    listed["items"][0]["metadata"]["labels"] = {"app": "web"}
+    api.on("GET", OBJECTS, listed)
+    api.on("PATCH", PATH, CONFLICT, scale(DOWN.after))
+    api.on("GET", PATH, scale(DOWN.before))
+    known = Workload(DOWN.workload, "u", "5", 6, labels={"app": label})
+    discovery, budget = Discovery(session), Budget(clock, 1000, 2)
+    scaler = Scaler(session, discovery, budget, clock, lambda action, answer: None, lambda _: known)
+    answer = await scaler.scale(DOWN, lambda: None)
     assert (answer.result, answer.message) == ("conflict" if message else "done", message)
 
 

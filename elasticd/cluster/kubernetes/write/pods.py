@@ -185,7 +185,11 @@ class PodWriter:
         """A node as the API server has it now; None: there is none. Raises ApiError."""
         # By a list: the right to that is needed anyway.
         request = replace(NODES.request("list", ""), params={"fieldSelector": f"metadata.name={name}"})
-        found = decoded(await self._session.send(request), _NODES, "NodeList").items or ()
+        try:
+            found = decoded(await self._session.send(request), _NODES, "NodeList").items or ()
+        except ApiError as error:
+            self._budget.pause(error.quiet)
+            raise
         return next((to_node(node) for node in found if node.metadata.name == name), None)
 
     async def bind(self, action: Bind, allowed: Allowed) -> Answer:
@@ -241,7 +245,9 @@ class PodWriter:
         answer = await self._send(request, allowed, None, _not_evicted, None, self.judged)
         if answer.reason == "Budget":
             return replace(answer, message=f"a PodDisruptionBudget forbids it: {answer.message}")
-        return answer if answer.result == "refused" and answer.reason != "Budgets" else None
+        # Not of a pod that several select, nor where it may not be asked.
+        may_go = answer.result == "done" or answer.reason == "Budgets" or 400 <= answer.code < 500
+        return None if may_go else answer
 
     async def _evict_as_it_is(self, eviction: _Eviction, unfit: Unfit | None) -> Answer:
         """Read the pod and send what names its version. Of one that has changed meanwhile, only its preemption is
@@ -631,8 +637,8 @@ class PodActions:
         begun = self._now()
         try:
             node = await self._writer.read_node(action.node)
-        except ApiError as error:
-            return refused_by(error)
+        except ApiError as error:  # nothing was sent
+            return replace(refused_by(error), result="refused")
         changed = reasons_to_leave(node) != reasons_to_leave(self._nodes.get(action.node))
         if changed:
             return outdated(action.node)

@@ -26,6 +26,7 @@ from elasticd.cluster.kubernetes.write.patches import BY_US
 from elasticd.decision.workload.vetoes import forbidden
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import OUTDATED, Answer, Scale
+from elasticd.model.workload import Ref, Workload
 
 Written = Callable[[Scale, WireScale], None]
 
@@ -48,11 +49,20 @@ _OBJECTS = msgspec.json.Decoder(WireList[WireWorkload])
 
 
 class Scaler:
-    """Writes scale subresources. `written` is called with the server's answer, before anything else is awaited."""
+    """Writes scale subresources. `written` is called with the server's answer, before anything else is awaited;
+    `watched` gives a workload as its watch shows it, if it does."""
 
-    def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
+    def __init__(
+        self,
+        session: Session,
+        discovery: Discovery,
+        budget: Budget,
+        clock: Clock,
+        written: Written,
+        watched: Callable[[Ref], Workload | None] = lambda _: None,
+    ) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
-        self._clock, self._written = clock, written
+        self._clock, self._written, self._watched = clock, written, watched
         self._slots = FairSemaphore(AT_ONCE)
 
     async def scale(self, action: Scale, allowed: Allowed) -> Answer:
@@ -134,13 +144,22 @@ class Scaler:
             return self._done_all_the_same(lost, scale, action)
         if (difference := _another(scale, action)) or scale.replicas != action.before:
             return conflict(code, difference or f"it has {scale.replicas} replicas, not {action.before}")
-        counted = scale.status.replicas or 0
-        if action.counted is not None and counted > action.counted:  # as where all watches fell silent in a growth
-            return conflict(code or 409, f"its controller counts {counted} pods, not {action.counted}")
         if not objects:
             return conflict(404, "it is gone")
         metadata = objects[0].metadata
+        if difference := self._unlike_judged(scale, metadata, action):
+            return conflict(code or 409, difference)
         return self._read_marks(metadata, action) or _not_repeated(code, action) or metadata.resource_version
+
+    def _unlike_judged(self, scale: WireScale, metadata: WorkloadMetadata, action: Scale) -> str:
+        """What of a workload is another than its watch shows, which may have fallen silent: how many pods its
+        controller counts, or a label by which a policy may have selected it. Empty: nothing."""
+        counted = scale.status.replicas or 0
+        if action.counted is not None and counted > action.counted:
+            return f"its controller counts {counted} pods, not {action.counted}"
+        known = self._watched(action.workload)
+        differs = known is not None and known.labels != (metadata.labels or {})
+        return "its labels have changed" if differs else ""
 
     def _read_marks(self, metadata: WorkloadMetadata, action: Scale) -> Answer | None:
         """Refuse what a mark forbids that was written since the workload was judged; and a surge's change without its
