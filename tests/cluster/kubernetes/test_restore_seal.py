@@ -154,6 +154,34 @@ async def test_a_forged_record_in_the_way_prevents_the_eviction(
     assert (server.evictions, list(server.records)) == (0, [NAME])
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        pytest.param({"labels": {}}, "its label elasticd.io/restore was removed, as by a webhook", id="no label"),
+        pytest.param(
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]},
+            "it was given an owner, as by a webhook, with which it would be deleted",
+            id="an owner",
+        ),
+        pytest.param({"annotations": {"team": "a"}, "finalizers": ["a/b"]}, "", id="what does no harm"),
+    ],
+)
+async def test_no_pod_goes_whose_record_would_not_be_found(
+    server: Server, session: Session, clock: HurriedClock, changes: dict[str, Any], why: str
+) -> None:
+    def admitted(step: int, what: str) -> str:
+        if not server.evictions and NAME in server.records:
+            server.records[NAME]["metadata"] |= changes
+        return ""
+
+    server.fault = admitted
+    async with daemon(session, clock) as one:
+        answer = await one.evict(ACTION, granted)
+        assert (answer.reason, server.evictions) == ("NotRestorable" if why else "", 0 if why else 1)
+        assert answer.message == (f"it might not come back: ConfigMap home/{NAME} does not count: {why}" if why else "")
+        assert why == "" or not server.records, "it is removed"
+
+
 @pytest.mark.parametrize("ahead", [WINDOW + 100, -WINDOW - 100])
 async def test_with_clocks_apart_no_bare_pod_is_evicted(
     server: Server, session: Session, clock: HurriedClock, ahead: float

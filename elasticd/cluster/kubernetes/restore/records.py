@@ -22,7 +22,7 @@ from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.restore.seal import SEAL, SealKey
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireList
+from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, WireList
 from elasticd.model.rights import RESTORE_KEY
 from elasticd.model.workload import Ref
 
@@ -129,7 +129,7 @@ class Records:
         await self._key.keep(create=True)
         written = await self._write(restoration)
         try:
-            record = await self.read(restoration)
+            record = await self._read(restoration, new=True)
         except NotGenuineError:
             with contextlib.suppress(ApiError):
                 if written is not None:
@@ -175,6 +175,10 @@ class Records:
 
     async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""
+        return await self._read(restoration)
+
+    async def _read(self, restoration: Restoration, *, new: bool = False) -> Restoration | None:
+        """The same; `new`: no pod was evicted yet, and admission must have left it a record that lasts."""
         try:
             body = await self._session.send(CONFIG_MAPS.request("get", self.home, restoration.name))
         except ApiError as error:
@@ -187,6 +191,8 @@ class Records:
         checked = self._check(wire)
         if isinstance(checked, str) and await self._key.read():  # it may have been sealed with a newer key
             checked = self._check(wire)
+        if new and not isinstance(checked, str):
+            checked = _why_lost(wire.metadata) or checked
         if isinstance(checked, str):
             raise NotGenuineError(f"ConfigMap {self.home}/{restoration.name} does not count: {checked}")
         return checked
@@ -263,6 +269,15 @@ class Records:
             return restoration
         when = f"{abs(apart):.0f} s {'after' if apart > 0 else 'before'}"
         return f"it was created {when} the time in it: it is a copy, or elasticd's clock and the API server's differ"
+
+
+def _why_lost(metadata: Metadata) -> str:
+    """Why the next daemon would not find a record, as admission has changed its metadata; empty: it would."""
+    if LABEL not in (metadata.labels or {}):
+        return f"its label {LABEL} was removed, as by a webhook"
+    if metadata.owner_references:
+        return "it was given an owner, as by a webhook, with which it would be deleted"
+    return ""
 
 
 def _restoration(record: _WireRecord) -> Restoration | None:
