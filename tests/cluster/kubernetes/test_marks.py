@@ -42,6 +42,23 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     assert seen.query == {"fieldManager": "elasticd"}, "whatever a proxy makes of the User-Agent"
 
 
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        pytest.param({"a": "1", "x": "2"}, "", id="it is there"),
+        pytest.param({"x": "2"}, "admission, as a webhook, does not keep its annotation a", id="it is not"),
+        pytest.param({"a": "0"}, "admission, as a webhook, does not keep its annotation a", id="it is another"),
+    ],
+)
+async def test_a_mark_that_admission_drops_was_not_made(
+    api: FakeApi, marker: Patcher, kept: dict[str, str], message: str
+) -> None:
+    """Nothing that needs it must follow."""
+    api.on("PATCH", POD, {"metadata": {"name": "web-0", "uid": "u", "annotations": kept}})
+    answer = await marker.mark(ON_POD, lambda: None)
+    assert (answer.result, answer.message) == ("failed" if message else "done", message)
+
+
 async def test_mark_of_one_version_has_that_version_as_a_precondition(api: FakeApi, marker: Patcher) -> None:
     api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
     answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)

@@ -15,8 +15,8 @@ from elasticd.base.units import format_milli, milli
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.wire.convert import to_pod
-from elasticd.cluster.kubernetes.wire.objects import WirePod
-from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by, unknown_kind
+from elasticd.cluster.kubernetes.wire.objects import Metadata, Wire, WirePod
+from elasticd.cluster.kubernetes.write.answers import conflict, failed, other_uid, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.decision.workload.vetoes import OURSELVES
 from elasticd.kit.history import NO_RESIZE
@@ -29,6 +29,15 @@ RECOMMENDED_ONLY = Answer(
 )  # fmt: skip
 
 _POD = msgspec.json.Decoder(WirePod)
+
+
+class _Marked(Wire, frozen=True):
+    """What was written, as the API server has it."""
+
+    metadata: Metadata = Metadata()
+
+
+_MARKED = msgspec.json.Decoder(_Marked)
 
 BY_US = {"fieldManager": OURSELVES}
 """Who wrote a mark, or resized a pod, is looked at later. Without this the server goes by the User-Agent, which a proxy
@@ -53,12 +62,15 @@ class Patcher:
             resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
             body = encode({"metadata": metadata})
             request = resource.request("patch", ref.namespace, mark.pod or ref.name, body=body)
-            await self._session.send(replace(request, params=BY_US))
+            written = await self._session.send(replace(request, params=BY_US))
+            removed = _removed(decoded(written, _MARKED, "object").metadata, mark)
         except UnknownKindError as error:
             return unknown_kind(error)
         except ApiError as error:
             self._budget.pause(error.quiet)
             return _explain(error, mark)
+        if removed:
+            return failed(200, f"admission, as a webhook, does not keep its annotation {removed}")
         return Answer("done", 200)
 
     async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
@@ -95,6 +107,13 @@ class Patcher:
         body = {"metadata": {"uid": resize.uid, "resourceVersion": pod.metadata.resource_version}, "spec": spec}
         request = PODS.request("patch", resize.workload.namespace, resize.pod, "resize", encode(body))
         await self._session.send(replace(request, content_type=STRATEGIC_PATCH, params=BY_US))
+
+
+def _removed(metadata: Metadata, mark: Mark) -> str:
+    """The first annotation that the object has not as it was to be written; empty: all are there."""
+    kept = metadata.annotations or {}
+    wanted = mark.annotations.items() if metadata.uid else ()
+    return next((name for name, text in wanted if text is not None and kept.get(name) != text), "")
 
 
 def _explain(error: ApiError, mark: Mark) -> Answer:
