@@ -28,11 +28,11 @@ AHEAD = 60.0
 
 def has_run_for(pod: Pod, at: float) -> float | None:
     """For how many seconds a pod has run at this time; None: it has not started. It started by the clock of its node:
-    where that was far ahead, or behind, it is as old as the API server says, which knows only when it was created."""
+    where that was far ahead, it is as old as the API server says, which knows only when it was created."""
     if pod.started is None:
         return None
     begun = pod.created or at if pod.started > at + AHEAD else min(pod.started, at)
-    return at - max(begun, pod.created)
+    return at - begun
 
 
 def stationary(pod: Pod) -> bool:

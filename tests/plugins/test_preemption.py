@@ -205,15 +205,11 @@ def test_options_say_who_else_may_go(more: dict[str, Any], options: dict[str, An
 @pytest.mark.parametrize(
     ("started", "created", "expected"),
     [
-        pytest.param(NOW - 700, NOW - 100, ["it"], id="behind, and long enough"),
-        pytest.param(NOW - 700, NOW - 59, None, id="behind, and not long enough"),
         pytest.param(NOW + 600, NOW - 60, ["it"], id="ahead, and long enough"),
         pytest.param(NOW + 600, NOW - 59, None, id="ahead, and not long enough"),
     ],
 )
-def test_a_node_with_a_wrong_clock_makes_no_pod_older(
-    started: float, created: float, expected: list[str] | None
-) -> None:
+def test_a_clock_that_is_ahead_makes_no_pod_younger(started: float, created: float, expected: list[str] | None) -> None:
     """It is as old as the API server says."""
     there = [running("it", cpu=1, started=started, created=created)]
     assert names(chosen(decode(), pod("p", 0.5, priority=9, restart="Always"), there)) == expected
