@@ -395,20 +395,19 @@ class DisruptionGuard(ClusterWrapper):
         trusted_before = series.known + series.lost
         if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
             if series.just_lost and series.known <= (series.known + series.just_lost) * remaining:
-                self._lost_together(now)
+                self._note_loss(self._journal, now)
             return f"{series.lost} of {trusted_before} series were lost within {LOST_WITHIN / 60:g} minutes"
         if series.together:
             minutes = f"{LOST_WITHIN / 60:g} minutes"
             return f"not back yet of the series that were lost together within {minutes}: {series.together}"
         return ""
 
-    def _lost_together(self, now: float) -> None:
+    def _note_loss(self, journal: Journal, now: float) -> None:
         """Remember, over a restart too, that this many were lost within a moment."""
-        assert self._journal is not None, "there are no series without"  # noqa: S101
         if self._inner.leading and now >= self._lost_written + EVERY:
             self._lost_written = now
-            self._journal.append(SeriesLost(now))
-        self._journal.known_series.lost_together(now)
+            journal.append(SeriesLost(now))
+        journal.known_series.lost_together(now)
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

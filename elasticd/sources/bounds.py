@@ -86,10 +86,9 @@ class _Check:
                 break
             self._faults[_name(name, "faults")] = _text(fault, f"faults: {name}")
         newest = None if answer.newest is None else _number(answer.newest, "newest")
-        doubts, doubted = (
-            self._doubts(answer.doubts, "doubts"),
-            self._doubts(answer.doubted_workloads, "doubted_workloads"),
-        )
+        doubts = self._doubts(answer.doubts, "doubts")
+        doubted = self._doubts(answer.doubted_workloads, "doubted_workloads")
+        counted = {_name(key, "counted"): int(_number(count, "counted")) for key, count in self._counts(answer)}
         return Readings(
             source,
             received,
@@ -102,7 +101,14 @@ class _Check:
             doubts=doubts,
             learning=answer.learning is True,
             doubted_workloads=doubted,
+            counted=counted,
         )
+
+    def _counts(self, answer: Readings) -> Iterator[tuple[Any, Any]]:
+        """Each counts as a sample, likewise."""
+        for item in _items(answer.counted, "counted"):
+            self._count(1)
+            yield item
 
     def _doubts(self, doubts: object, of: str) -> dict[str, str]:
         """Each counts as a sample: one that was left out would let a count fall."""

@@ -34,6 +34,7 @@ readings = st.builds(
     newest=st.none() | floats,
     doubts=st.dictionaries(names, names),
     doubted_workloads=st.dictionaries(names, names),
+    counted=st.dictionaries(names, st.integers(0, 9)),
 )
 garbage = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just(ONE),
@@ -52,6 +53,7 @@ wrong = st.builds(
     forecasts=garbage,
     doubts=garbage,
     doubted_workloads=garbage,
+    counted=garbage,
 )
 
 
